@@ -17,7 +17,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport fabs, fmax, fmin, isfinite, pow
 from libc.string cimport memcpy, memset
 
-from wengert.program.integration.factor cimport Factor
+from wengert.program.integration.factor cimport Factor, factor_of
 from wengert.program.integration.field cimport Field, Jacobian, Pullback
 from wengert.program.integration.stepper cimport SIGNALS_EVERY, Implicit, doubles, is_nonzero, longer
 
@@ -84,8 +84,8 @@ cdef class Backward(Implicit):
         self.begin(field, times)
         n, size = self.states, self.size
         self.primal, self.jacobian = primal, jacobian
-        self.lu, self.exact = Factor(n, False), Factor(n, False)
-        self.slopes, self.work = np.zeros((n, n)), np.zeros((8, size))
+        self.lu, self.exact = factor_of(jacobian.pattern, False), factor_of(jacobian.pattern, False)
+        self.slopes, self.work = np.zeros(jacobian.count), np.zeros((8, size))
         predicted, psi, change = doubles(self.work), doubles(self.work) + size, doubles(self.work) + 2 * size
         self.start = np.array(y0, dtype=float).reshape(-1)
         if keep:
@@ -121,7 +121,7 @@ cdef class Backward(Implicit):
                 has_converged = False
                 while not has_converged:
                     if not has_factors:
-                        self.factorise(self.lu, doubles(self.slopes), c)
+                        self.lu.combine(doubles(self.slopes), -c, 1.0, 0.0)
                         has_factors = True
                     has_converged = self.iterate(new, c, predicted, psi, ys, change)
                     if not has_converged:
@@ -168,15 +168,6 @@ cdef class Backward(Implicit):
             self.count += 1
             if self.count % SIGNALS_EVERY == 0:
                 PyErr_CheckSignals()
-
-    cdef int factorise(self, Factor factor, const double *slopes, double c) except -1:
-        """Factorise I - c J."""
-        cdef Py_ssize_t i, n = self.states
-        for i in range(n * n):
-            factor.a[i] = -c * slopes[i]
-        for i in range(0, n * n, n + 1):
-            factor.a[i] += 1.0
-        return factor.factor()
 
     cdef void rescale(self, double *d, int order, double factor, bint transposed=False) noexcept nogil:
         """Change the differences to steps of `factor` times the size, or apply the transposed map."""
@@ -312,7 +303,7 @@ cdef class Backward(Implicit):
         if self.is_rough and self.push_roughly(t, c, predicted, psi, y, change):
             return 0
         self.jacobian.slopes(t, y)
-        self.factorise(self.exact, self.jacobian.at_values, c)
+        self.exact.combine(self.jacobian.at_values, -c, 1.0, 0.0)
         for level in range(1, self.highest + 1):
             for q in range(1, self.copies):
                 if levels[q] >= level:
@@ -445,7 +436,7 @@ cdef class Backward(Implicit):
             for i in range(order + 1):
                 d[i * size + k] -= change               # the prediction is subtracted from the solution
         self.jacobian.slopes(t, y)
-        self.factorise(self.exact, self.jacobian.at_values, c)
+        self.exact.combine(self.jacobian.at_values, -c, 1.0, 0.0)
         memset(of_slopes, 0, size * sizeof(double))
         for level in range(self.highest, -1, -1):       # tangents of higher orders depend on these
             memset(others, 0, size * sizeof(double))

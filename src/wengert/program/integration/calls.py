@@ -25,7 +25,7 @@ import numpy as np
 from wengert.errors import GuardError
 from wengert.program.integration import field, methods, sweeps
 from wengert.program.integration.builder import Builder, adjoint_row, moved_row
-from wengert.program.integration.system import MissingBranch, System
+from wengert.program.integration.system import MissingBranch, System, WiderPattern
 from wengert.program.ir.call import Call, Operand, perturbed
 from wengert.program.ir.ir import Listing
 from wengert.program.ir.verify import Verifier, check_fields, expect, is_a, is_count
@@ -137,6 +137,12 @@ class Integration:
 
     def run_by(self, method, times, start, parameters, memory, monitor=None):
         """Integrate by a method; see `run`. The monitor is told of each step; see `Stepper.watched`."""
+        try:
+            return self._run_by(method, times, start, parameters, memory, monitor)
+        except WiderPattern:
+            return self.run_by(method, times, start, parameters, memory, monitor)
+
+    def _run_by(self, method, times, start, parameters, memory, monitor):
         system, primal = self.system, self.system.primal
         y = np.empty((system.copies, len(times) - 2, system.states))
         times, keeps = np.ascontiguousarray(times), memory is not None

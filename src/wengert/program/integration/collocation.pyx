@@ -17,7 +17,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport fabs, fmax, fmin, isfinite, pow, sqrt
 from libc.string cimport memcpy, memset
 
-from wengert.program.integration.factor cimport Factor
+from wengert.program.integration.factor cimport Factor, factor_of
 from wengert.program.integration.field cimport Field, Jacobian, Pullback
 from wengert.program.integration.stepper cimport SIGNALS_EVERY, Implicit, doubles, is_nonzero, longer
 
@@ -87,8 +87,10 @@ cdef class Collocation(Implicit):
         self.begin(field, times)
         n = self.states
         self.primal, self.jacobian, self.h_before = primal, jacobian, 0.0
-        self.single, self.pair, self.exact = Factor(n, False), Factor(n, True), Factor(3 * n, False)
-        self.before, self.work, self.slopes = np.zeros((4, n)), np.zeros((12, self.size)), np.zeros((n, n))
+        pattern = jacobian.pattern
+        self.single, self.pair = factor_of(pattern, False), factor_of(pattern, True)
+        self.exact = factor_of(pattern, False, 3)
+        self.before, self.work, self.slopes = np.zeros((4, n)), np.zeros((12, self.size)), np.zeros(jacobian.count)
         slope = np.zeros(n)
         f = doubles(slope)
         if keep:
@@ -169,17 +171,8 @@ cdef class Collocation(Implicit):
 
     cdef int factorise(self, double h) except -1:
         """Factorise the matrices of the iterations for a step size."""
-        cdef const double *slopes = doubles(self.slopes)
-        cdef Py_ssize_t i, n = self.states
-        for i in range(n * n):
-            self.single.a[i] = -slopes[i]
-            self.pair.a[2 * i], self.pair.a[2 * i + 1] = -slopes[i], 0.0
-        for i in range(0, n * n, n + 1):
-            self.single.a[i] += self.mu / h
-            self.pair.a[2 * i] += self.mu_real / h
-            self.pair.a[2 * i + 1] += self.mu_imag / h
-        self.single.factor()
-        self.pair.factor()
+        self.single.combine(doubles(self.slopes), -1.0, self.mu / h, 0.0)
+        self.pair.combine(doubles(self.slopes), -1.0, self.mu_real / h, self.mu_imag / h)
         return 0
 
     cdef bint iterate(self, double t, double h, const double *y, double *z) except -1:
@@ -314,19 +307,15 @@ cdef class Collocation(Implicit):
 
     cdef int linearise(self, double t, double h, const double *y, const double *z) except -1:
         """Factorise the matrix of the equations of a step."""
-        cdef Py_ssize_t i, j, k, m, n = self.states
+        cdef Py_ssize_t i, j, k, n = self.states
         cdef double *near = doubles(self.work)
-        cdef const double *slopes = self.jacobian.at_values
+        self.exact.clear(1.0, 0.0)
         for j in range(3):
             for k in range(n):
                 near[k] = y[k] + z[j * self.size + k]
             self.jacobian.slopes(t + self.c[j] * h, near)
             for i in range(3):
-                for k in range(n):
-                    for m in range(n):
-                        self.exact.a[(i * n + k) * 3 * n + j * n + m] = -h * self.a[i][j] * slopes[k * n + m]
-        for i in range(0, 9 * n * n, 3 * n + 1):
-            self.exact.a[i] += 1.0
+                self.exact.add(3 * i + j, self.jacobian.at_values, -h * self.a[i][j])
         self.exact.factor()
         return 0
 

@@ -31,6 +31,8 @@ cdef class Pullback(Field):
 
 
 cdef class Jacobian(Field):
+    cdef readonly object pattern
+    cdef Py_ssize_t count           # nonzeros
     cdef cnp.ndarray state
     cdef double *at_state
 

@@ -201,20 +201,27 @@ cdef class Pullback(Field):
 
 
 cdef class Jacobian(Field):
-    """The Jacobian of a right-hand side in the state, by a program of the state and of x; `values` is the matrix."""
+    """The Jacobian of a right-hand side in the state, by a program of the state and of x.
+
+    `values` are the nonzeros of the `pattern`, which has those of all branches.
+    """
 
     def set_buffers(self):
-        self.values = np.zeros((self.states, self.states))
+        self.pattern = self.system.pattern()
+        self.count = self.pattern.count
+        self.values = np.zeros(self.count)
         self.at_values = <double *>cnp.PyArray_DATA(self.values)
         self.state = np.zeros(self.states)
         self.at_state = <double *>cnp.PyArray_DATA(self.state)
 
     def bind(self, system):
-        program, given = system.jacobian(), [self.state, self.x.reshape(-1)]
-        if program._single_vm is not None:
-            self.run = program._vm.bound(given, [self.values])
+        program, own = system.jacobian()
+        given, places = [self.state, self.x.reshape(-1)], self.system.places(own)
+        if places is None and program._single_vm is not None:
+            values = self.values.reshape(self.states, self.states) if own.is_full else self.values
+            self.run = program._vm.bound(given, [values])
         else:
-            self.run = Executed(program, given, self.values)
+            self.run = Executed(program, given, self.values, slice(None) if places is None else places)
         self.runs.append(self.run)
 
     cdef int slopes(self, double t, const double *y) except -1:
@@ -225,18 +232,19 @@ cdef class Jacobian(Field):
 
 
 cdef class Executed(Repeated):
-    """A program that takes several runs of its VM."""
+    """A program that takes several runs of its VM, or whose results are only some of the values."""
 
-    cdef object program, inputs, output
+    cdef object program, inputs, output, places
 
-    def __init__(self, program, inputs, output):
-        self.program, self.inputs, self.output = program, inputs, output
+    def __init__(self, program, inputs, output, places):
+        self.program, self.inputs, self.output, self.places = program, inputs, output, places
 
     cdef int again(self) except -2:
         found = self.program._try_execute(self.inputs)
         if type(found) is int:
             return found
-        self.output[...] = found[0]
+        self.output[...] = 0.0
+        self.output[self.places] = np.ravel(found[0])
         return -1
 
     def count(self, Py_ssize_t runs):

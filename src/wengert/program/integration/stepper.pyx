@@ -228,5 +228,5 @@ cdef class Implicit(Stepper):
     cdef int differentiate(self, double t, const double *y) except -1:
         """Compute the Jacobian of the iterations."""
         self.jacobian.slopes(t, y)
-        memcpy(doubles(self.slopes), self.jacobian.at_values, self.states * self.states * sizeof(double))
+        memcpy(doubles(self.slopes), self.jacobian.at_values, self.jacobian.count * sizeof(double))
         return 0

@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from wengert.core.levels import caught
 from wengert.errors import GuardError
 from wengert.program.derive import source_transform
+from wengert.program.integration.pattern import Pattern
 from wengert.program.ir.ir import Listing, c_strides, kind_of
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.verify import Verifier, check_fields, expect, is_count
+from wengert.program.jacobian import accumulate
 from wengert.program.passes.batching import batch_program
 from wengert.program.program import Program
 from wengert.program.signature import Form, Result, Slot
@@ -28,6 +31,13 @@ class MissingBranch(GuardError):
     def __init__(self, x: np.ndarray):
         super().__init__("the right-hand side takes a branch that was not recorded")
         self.x = x
+
+
+class WiderPattern(GuardError):
+    """The Jacobian has nonzeros in other places where the right-hand side takes other branches."""
+
+    def __init__(self):
+        super().__init__("the Jacobian has other nonzeros where the right-hand side takes other branches")
 
 
 class System:
@@ -176,8 +186,11 @@ class System:
         (x,) = self.program._example
         return [x, x[:1].copy()]
 
-    def jacobian(self) -> Program:
-        """Return the program from the state and x to the Jacobian in the state, of a system without tangents."""
+    def jacobian(self) -> tuple[Program, Pattern]:
+        """Return the program from the state and x to the nonzeros of the Jacobian in the state, and their pattern.
+
+        The system is one without tangents.
+        """
         return self._memoised("jacobian", self._jacobian)
 
     def _jacobian(self):
@@ -186,7 +199,36 @@ class System:
         made.inputs = [made.add(Op.INPUT, (_FLOAT, (n,), None), 0), made.add(Op.INPUT, type, 1)]
         found = inlined(made, code, [made.place(made.inputs[1], (8, (n,), (8,)), made.inputs[0], type)])
         (x,) = self.program._example
-        return self._made("of the state", found, [x[1 : 1 + n].copy(), x]).jacobian()
+        made = self._made("of the state", found, [x[1 : 1 + n].copy(), x])
+        if made._exact or "accumulate" in made._disabled:
+            return made.jacobian(), Pattern(n)
+        with caught(accumulate.Refused):
+            code, y = made._differentiable("jacobian")
+            entries = accumulate.entries(code, code.inputs[0], y, made._example)
+            rows = np.repeat(np.arange(n), np.diff(entries.indptr))
+            return made._with_nonzeros(made._name, entries.code), Pattern(n, rows, entries.indices)
+        return made.jacobian(), Pattern(n)
+
+    def pattern(self) -> Pattern:
+        """Return the nonzeros of the Jacobian in all branches so far, of a system without tangents."""
+        return self._memoised("pattern", lambda: self.jacobian()[1])
+
+    def places(self, pattern: Pattern) -> np.ndarray | None:
+        """Return the places of nonzeros among those of all branches; None if these are the same.
+
+        Raises
+        ------
+        WiderPattern
+            If there were others in the branches so far. They are then known.
+        """
+        every = self.pattern()
+        if every.is_like(pattern):
+            return None
+        found = every.places_of(pattern)
+        if found is None:
+            self._derived["pattern"] = every.joined(pattern)
+            raise WiderPattern
+        return found
 
     def tiered(self, tier: str) -> System:
         """Return this system on a tier of the VM."""

@@ -1,0 +1,126 @@
+"""Nonzeros of the Jacobian of a right-hand side, and an order of elimination for them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+#: sparse factors take this many multiplications, and this part of the cube of the size, before dense ones are faster
+#: (`python -m benchmarks.sparse_factors`)
+MAX_MULTIPLICATIONS, MAX_PART = 300, 0.1
+
+#: part of nonzeros from which a matrix that is not small is dense without a search for an order
+MAX_DENSITY = 0.5
+
+
+class Pattern:
+    """Nonzeros of an n x n matrix: their rows and columns, by rows.
+
+    Without these the matrix is dense.
+    """
+
+    def __init__(self, n: int, rows: np.ndarray | None = None, columns: np.ndarray | None = None):
+        self.is_full = rows is None or columns is None
+        if rows is None or columns is None:
+            rows, columns = np.divmod(np.arange(n * n), n)
+        self.n, self.rows, self.columns, self.count = n, rows, columns, rows.size
+        self._places: dict = {}
+
+    @property
+    def _keys(self):
+        return self.rows.astype(np.int64) * self.n + self.columns
+
+    def is_like(self, other: Pattern) -> bool:
+        """Return whether another matrix has the same nonzeros."""
+        return self is other or (np.array_equal(self._keys, other._keys) and self.is_full == other.is_full)
+
+    def places_of(self, other: Pattern) -> np.ndarray | None:
+        """Return the places of the nonzeros of another matrix among these, or None if some are not there."""
+        found = np.searchsorted(self._keys, other._keys)
+        is_there = np.isin(other._keys, self._keys).all()
+        return found if is_there else None
+
+    def joined(self, other: Pattern) -> Pattern:
+        """Return the nonzeros of either of two matrices."""
+        rows, columns = np.divmod(np.union1d(self._keys, other._keys), self.n)
+        return Pattern(self.n, rows, columns)
+
+    @functools.cached_property
+    def _factors(self) -> Any:
+        """Factors by SciPy of a matrix with these nonzeros and a large diagonal, ordered by minimum degree."""
+        from scipy.sparse import csc_array
+        from scipy.sparse.linalg import splu
+
+        own = np.arange(self.n)
+        values = np.concatenate([np.ones(self.count), np.full(self.n, self.n + 1.0)])
+        places = np.concatenate([self.rows, own]), np.concatenate([self.columns, own])
+        matrix = csc_array((values, places), (self.n, self.n))
+        options = {"SymmetricMode": True}
+        return splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
+
+    @functools.cached_property
+    def order(self) -> np.ndarray:
+        """Order of elimination: that of minimum degree."""
+        return np.argsort(self._factors.perm_c)
+
+    @functools.cached_property
+    def multiplications(self) -> int:
+        """Number of multiplications of a factorisation."""
+        lower, upper = self._factors.L, self._factors.U
+        return int(np.diff(lower.tocsc().indptr).astype(np.int64) @ np.diff(upper.tocsr().indptr))
+
+    @functools.cached_property
+    def is_sparse(self) -> bool:
+        """Whether sparse factors are faster than dense ones."""
+        most = MAX_MULTIPLICATIONS + MAX_PART * self.n**3
+        if self.count > MAX_DENSITY * self.n**2 and self.n**3 / 3 > most:
+            return False
+        return self.multiplications <= most
+
+    def dense_places(self, stages: int) -> tuple:
+        """Return the places of the nonzeros of all blocks, and of the diagonal, in a dense matrix in C order."""
+        return self._memoised(("dense", stages), lambda: self._dense_places(stages))
+
+    def _dense_places(self, stages):
+        n = stages * self.n
+        rows, columns = self._blocks(stages)
+        return (rows * n + columns).astype(np.intc), (np.arange(n) * (n + 1)).astype(np.intc)
+
+    def sparse_places(self, stages: int) -> tuple:
+        """Return the structure of a matrix of blocks.
+
+        Returns
+        -------
+        starts, rows : ndarray
+            Starts of the columns, in the order of elimination, and the rows of all nonzeros.
+        places, diagonal : ndarray
+            Where the nonzeros of all blocks are among those, and where the diagonal is.
+        order : ndarray
+            The order of elimination.
+        """
+        return self._memoised(("sparse", stages), lambda: self._sparse_places(stages))
+
+    def _sparse_places(self, stages):
+        n = stages * self.n
+        order = (self.order[:, None] + self.n * np.arange(stages)).ravel()
+        position = np.argsort(order)
+        rows, columns = self._blocks(stages)
+        own = np.arange(n)
+        keys = position[np.concatenate([columns, own])] * n + np.concatenate([rows, own])
+        found, places = np.unique(keys, return_inverse=True)
+        starts = np.searchsorted(found, n * np.arange(n + 1))
+        arrays = starts, found % n, places[: rows.size], places[rows.size :], order
+        return tuple(np.ascontiguousarray(x, dtype=np.intc) for x in arrays)
+
+    def _blocks(self, stages):
+        """Return rows and columns of the nonzeros of all blocks, one row of blocks after the other."""
+        i, j = np.divmod(np.arange(stages * stages), stages)
+        rows = (i[:, None] * self.n + self.rows).ravel()
+        return rows.astype(np.int64), (j[:, None] * self.n + self.columns).ravel().astype(np.int64)
+
+    def _memoised(self, key, make):
+        if key not in self._places:
+            self._places[key] = make()
+        return self._places[key]
