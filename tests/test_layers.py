@@ -67,6 +67,8 @@ PARTS = {
         "derivatives",  # builds the programs of derivatives
         "program",  # the public object
         "swept",  # derivatives that run one sweep per direction
+        "roots",  # Newton's method, and linear equations with Jacobians, within programs
+        "elements",  # the program of a batch from that of one element
         "record",
         "implicit_op",
         "integration",  # differential equations within programs

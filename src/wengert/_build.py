@@ -32,6 +32,7 @@ LEVELS = {
     **dict.fromkeys(["core.tape.kernel", "core.tape.memory", "core.modes.pullback", "core.operands.var"], FAST),
     "rules.scipy.spline_places": FAST,
     **dict.fromkeys(["program.integration." + name for name in _INTEGRATION], FAST),
+    **dict.fromkeys(["program.roots." + name for name in ("linear", "newton", "equations", "lanes")], FAST),
     **dict.fromkeys(["core.dispatch.arguments", "core.dispatch.dispatch", "core.dispatch.methods"], QUICK),
     **dict.fromkeys(["core.frames", "core.modes.nested"], QUICK),
     **dict.fromkeys(["program.tracing.ssa", "program.derive.source_transform", "program.passes.scalarise"], QUICK),

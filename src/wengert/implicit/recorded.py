@@ -26,15 +26,16 @@ from wengert.errors import (
     UnsupportedFunctionError,
 )
 from wengert.implicit.factors import Diagonal, Matrix
-from wengert.implicit.theorem import Equations, settle, settled_at_once
+from wengert.implicit.theorem import LIMITS, Equations, settle, weights
 from wengert.program.derivatives import NotDerivable
-from wengert.program.implicit_op import Paths, Settled, Solution, shaped, solution_row
+from wengert.program.implicit_op import Paths, Settled, Solution, settled_row, shaped, solution_row
 from wengert.program.ir.call import Call, Operand
 from wengert.program.ir.ir import Listing, c_strides, kind_of, operands
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.verify import check_fields, expect, is_a, is_shape
 from wengert.program.passes import pipeline
 from wengert.program.program import Program
+from wengert.program.roots.batched import batched_call, unsolved
 from wengert.program.signature import Form, Result, Slot
 from wengert.program.tracing.closure import NotHere, NotReplayable
 from wengert.program.tracing.trace import dependent, recording
@@ -73,12 +74,16 @@ class Solved(Solution):
         self.outcome: Any = None
 
     def check_call(self, call, types, kind, verifier):
-        check_fields(self, {"solve": callable})
+        check_fields(self, {"solve": lambda solve: callable(solve) or callable(getattr(solve, "native", None))})
         super().check_call(call, types, kind, verifier)
 
     def __call__(self, *arguments):
+        native = getattr(self.solve, "native", None)
+        if native is not None:
+            return self.ended(*self.natively(native, arguments))
         failed: list = []
-        value, slopes = (_kept(f, failed) for f in self.functions(arguments[self.first :]))
+        bound = self.paths.take(arguments[self.first :])
+        value, slopes = _kept(bound.evaluated, failed), _kept(bound.differentiated, failed)
         with outside() if running.get() else nullcontext():
             try:
                 x, outcome = self.solve(value, slopes, *arguments[: self.first])
@@ -87,11 +92,72 @@ class Solved(Solution):
                     raise
         if failed:
             raise failed[0]
+        self.paths.give(bound)
+        return self.ended(x, outcome)
+
+    def natively(self, native, arguments):
+        """Run a solver that calls the programs without Python; return the solution and the outcome."""
+        bound = self.paths.take(arguments[self.first :])
+        with np.errstate(all="ignore"), outside() if running.get() else nullcontext():
+            found = native(bound, *arguments[: self.first])
+        self.paths.give(bound)
+        return found
+
+    def ended(self, x, outcome):
+        """Return the solution, after checking that the solver has ended as in the recording."""
         if self.outcome is None:
             self.outcome = outcome
         elif outcome != self.outcome:
-            raise GuardError(f"{self.name} ended with {outcome}, not {self.outcome} as recorded")
+            raise OtherOutcome(f"{self.name} ended with {outcome}, not {self.outcome} as recorded")
         return shaped(x, self.shape)
+
+    # -- many systems
+
+    def batched(self, call, is_batched, count):
+        """Return the IR of the solutions at many points; see `wengert.program.passes.batching`."""
+        shapes = self.operand_shapes(call.args, [*[self.shape] * self.first, *self.paths.systems()[0].shapes[1:]])
+        return batched_call(self, solution_row, call, shapes, self.shape, is_batched, count)
+
+    def examples(self, call):
+        """Return values of the result and the operands, for tracing."""
+        return self.operand_examples(call.args, self.first)
+
+    def many(self, count, *arguments):
+        """Return the solutions at many points.
+
+        Raises
+        ------
+        ConvergenceError
+            If the solver fails at one of them; the message tells at which.
+        """
+        starts, leaves = arguments[: self.first], arguments[self.first :]
+        if hasattr(self.solve, "native_many") and len(starts) == 1:
+            with np.errstate(all="ignore"), outside() if running.get() else nullcontext():
+                found = self.solve.native_many(self.paths, count, starts[0], leaves)
+            if found is not None:
+                x, outcomes = found
+                for k, outcome in outcomes:
+                    self.check_member(k, count, outcome)
+                return x.reshape(count, *self.shape)
+        found = np.empty((count, *self.shape))
+        shapes = [*[self.shape] * self.first, *self.paths.systems()[0].shapes[1:]]
+        given = [[x] * count if np.ndim(x) == len(shape) else x for x, shape in zip(arguments, shapes)]
+        for k, each in enumerate(zip(*given)):
+            try:
+                found[k] = self(*each)
+            except OtherOutcome as error:
+                self.check_member(k, count, str(error))
+        return found
+
+    def check_member(self, k, count, outcome):
+        """Raise unless the solver ended as in the recording."""
+        if outcome != self.outcome:
+            message = outcome if type(outcome) is str else outcome[-1]
+            raise unsolved(f"{self.name}: element {k} of a batch of {count}: {message}")
+
+
+class OtherOutcome(GuardError):
+    """A solver ended in another way than in the recording."""
 
 
 def _kept(f, failed):
@@ -120,14 +186,39 @@ class SettledAndChecked(Settled):
         expect(self.solution.shape == self.shape, "is the point of another solution")
         self.solution.check_leaves(call.args[1:], types, verifier)
 
+    def batched(self, call, is_batched, count):
+        """Return the IR of the points of many solutions; see `wengert.program.passes.batching`."""
+        shapes = self.solution.operand_shapes(call.args, self.solution.paths.systems()[0].shapes)
+        return batched_call(self, settled_row, call, shapes, self.shape, is_batched, count)
+
+    def examples(self, call):
+        """Return values of the result and the operands, for tracing."""
+        return self.solution.operand_examples(call.args, 1)
+
+    def many(self, count, *arguments):
+        """Return the points of many solutions."""
+        found = np.empty((count, *self.shape))
+        shapes = self.solution.paths.systems()[0].shapes
+        given = [[x] * count if np.ndim(x) == len(shape) else x for x, shape in zip(arguments, shapes)]
+        for k, each in enumerate(zip(*given)):
+            try:
+                found[k] = self(*each)
+            except GuardError as error:
+                raise GuardError(f"element {k} of a batch of {count}: {error}") from None
+        return found
+
     def __call__(self, x, *leaves):
+        bound = self.solution.paths.take(leaves)
+        with np.errstate(all="ignore"), outside() if running.get() else nullcontext():
+            found = bound.settled(x, self.polish, LIMITS, weights((bound.n,)))
+        self.solution.paths.give(bound)
+        if found is not None:
+            return found[0].reshape(self.shape)[()]
         equations = Recorded(*self.solution.functions(leaves), self.shape, self.solution.name)
         with outside() if running.get() else nullcontext():
             x = np.asarray(x, dtype=float)[()]
             try:
-                point = settled_at_once(equations, x, self.polish) or settle(
-                    equations, x, "raise", "raise", self.polish
-                )
+                point = settle(equations, x, "raise", "raise", self.polish)
             except (ConvergenceError, SingularJacobianError) as error:
                 raise GuardError(str(error)) from None
         if not (self.solution.outcome[0] or point.correction <= CONVERGED_CORRECTION):
@@ -195,7 +286,7 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
     try:
         x = slices.evaluated(solution, begin)
     except GuardError as error:
-        raise NotHere(f"{name}: {error}") from None
+        raise _unsolved(f"{name}: {error}") from None
     except (NotDerivable, UnsupportedFunctionError) as error:
         raise _NotTraceable(f"{name}: {error}") from error
     is_found = solution.outcome[0]
@@ -206,11 +297,18 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
         solution.path = paths.number([z, *slices.leaf_values()])
         solution.settled = settled
     elif not is_found:
-        raise NotHere(f"{name} does not converge here")
+        raise _unsolved(f"{name} does not converge here")
     else:
         solution.refusal = str(failure.error)
     paths.record = None
     return slices.operand(solution, starts, begin, x), solution.outcome
+
+
+def _unsolved(message):
+    """Return the exception for a call that cannot be recorded since the solver fails here."""
+    error = NotHere(message)
+    error.is_unsolved = True
+    return error
 
 
 class _Slices:

@@ -57,6 +57,9 @@ MAX_NEWTON_STEPS = 8
 #: relative correction of x below which a Newton step reuses the factorisation of J
 REUSE_CORRECTION = 1e-9
 
+#: the limits of `wengert.program.roots.equations.Bound.settled`
+LIMITS = SCALE_FLOOR, REUSE_CORRECTION, POLISH_ULPS, MAX_NONLINEARITY
+
 #: maximum number of unknowns for which J is formed as a matrix
 MAX_DENSE_UNKNOWNS = 4096
 
@@ -436,37 +439,6 @@ def settle(equations: Equations, x, on_failure: str, on_singular: str, polish) -
     return _Point(z, factor, first)
 
 
-def settled_at_once(equations: Equations, x, polish):
-    """Fast path of `settle` that needs one step and few checks; None if these do not suffice.
-
-    Whatever it accepts, `settle` would accept.
-    """
-    y, factor = equations.linearised(x)
-    eps = np.finfo(y.dtype).eps
-    if not factor.rcond > equations.n * eps:
-        return None
-    scale = _scale(x, factor)
-    step = equations.solved(factor, y)
-    size = first = _relative(step, scale)
-    if not (size < REUSE_CORRECTION and np.max(scale) < 1 / REUSE_CORRECTION):
-        return None
-    if polish and (size > POLISH_ULPS * eps or polish is True):
-        x = x - step
-        y = equations.value(x)
-        step = equations.solved(factor, y)
-        size = _relative(step, scale)
-        if not size <= POLISH_ULPS * eps:
-            return None
-    move = 64 * eps * scale * _weights(equations.shape)
-    moves = [move] if size <= 64 * eps else [move, -step]
-    for move in moves:
-        with np.errstate(all="ignore"):
-            found = equations.solved(factor, equations.value(x + move) - y)
-        if not _relative(found - move, scale) <= MAX_NONLINEARITY * _relative(move, scale):
-            return None
-    return _Point(x, factor, first)
-
-
 def _scale(x, factor):
     """Return the magnitude of each component of x, for relative changes, bounded below in the units of J."""
     magnitude = np.abs(x)
@@ -500,13 +472,13 @@ def _determined(equations, x, y, factor, step, scale):
             found = equations.solved(factor, equations.value(x + move) - y)
         return size(found - move) <= MAX_NONLINEARITY * size(move)
 
-    weights = _weights(equations.shape)
+    direction = weights(equations.shape)
     length = 4 * np.finfo(y.dtype).eps
     last = size(step)
     seen = np.zeros(np.shape(last), dtype=bool)
     hidden = np.full(seen.shape, np.inf)
     while not seen.all() and (length < 1 or np.min(length * scale) < MAX_CORRECTION):
-        move = (np.minimum(length * scale, np.maximum(1.0, np.abs(x))) * weights).astype(x.dtype)
+        move = (np.minimum(length * scale, np.maximum(1.0, np.abs(x))) * direction).astype(x.dtype)
         new = follows(move) & ~seen
         hidden = np.where(new, 16 * length, hidden)  # among many elements one may follow earlier by chance
         seen = seen | new
@@ -529,7 +501,7 @@ def _determined_at_once(equations, x, y, factor, step, scale):
 
     most = np.maximum(1.0, np.abs(x))
     length = 4 * np.finfo(y.dtype).eps
-    while not follows((np.minimum(length * scale, most) * _weights(equations.shape)).astype(x.dtype, copy=False)):
+    while not follows((np.minimum(length * scale, most) * weights(equations.shape)).astype(x.dtype, copy=False)):
         length *= 16 if length < 1 else 1e6
         if not (length < 1 or np.min(length * scale) < MAX_CORRECTION):
             return np.False_
@@ -537,7 +509,7 @@ def _determined_at_once(equations, x, y, factor, step, scale):
 
 
 @functools.lru_cache
-def _weights(shape):
+def weights(shape):
     """Return a direction without zero components."""
     return np.cos(np.arange(1.0, int(np.prod(shape, dtype=int)) + 1)).reshape(shape)
 

@@ -8,7 +8,7 @@ F_p = dF/dp at the solution ::
     tangent = -inv(J) F_p p_dot,    adjoint of p = -F_p^T inv(J)^T x_bar
 
 Differentiation inlines the IR of these formulas.  It consists of ordinary instructions, so that derivatives of any
-order follow from the rules of F and of the inverse.
+order follow from the rules of F and of linear equations (`roots.solve`).
 They are taken at a point close to x where x is less accurate than it could be: see `Settled`.
 
 Invariants
@@ -18,15 +18,14 @@ Invariants
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from wengert import registry
 from wengert.errors import GuardError
-from wengert.program.banded import banded
 from wengert.program.derivatives import NotDerivable, program_row
 from wengert.program.derive import source_transform
 from wengert.program.ir.call import Call, Operand
@@ -35,7 +34,9 @@ from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.verify import Verifier, check_fields, expect, is_a, is_count, is_shape
 from wengert.program.program import Program
-from wengert.program.swept import Stacked
+from wengert.program.roots.equations import Bound
+from wengert.program.roots.solve import Solve, called, solve_row
+from wengert.program.roots.system import System
 
 _FLOAT = np.dtype(float)
 
@@ -55,6 +56,24 @@ class Paths:
     def __init__(self, record: Callable | None):
         self.record = record
         self.programs: list[Program] = []
+        self._bound: list[Bound] = []  # free ones
+
+    def systems(self) -> list[System]:
+        """Return the programs of one array, and those of the Jacobian, for each branch combination."""
+        return [program._memoised("system", functools.partial(System, program)) for program in self.programs]
+
+    def take(self, leaves: Iterable) -> Bound:
+        """Return the equations at these leaves, for native solvers; give them back afterwards."""
+        bound = self._bound.pop() if self._bound else None
+        if bound is None or not bound.is_current:
+            bound = Bound(self)
+        bound.set_leaves(leaves)
+        return bound
+
+    def give(self, bound: Bound) -> None:
+        """Take back equations that were used without an error."""
+        if bound.settle():
+            self._bound.append(bound)
 
     def value(self, inputs: list) -> Any:
         """Return F at these inputs, an array of the unknowns' shape."""
@@ -86,11 +105,12 @@ class Paths:
         return next(i for i, p in enumerate(self.programs) if type(p._try_execute(inputs)) is not int)
 
     def __getstate__(self):
-        return {"record": None, "programs": self.programs}
+        return {"record": None, "programs": self.programs, "_bound": []}
 
     def check_parts(self, shapes: list, verifier: Verifier) -> None:
         """Raise `MalformedProgram` unless programs take these shapes and return the first; see `ir.verify`."""
-        check_fields(self, {"programs": list})
+        check_fields(self, {"programs": list, "_bound": list})
+        expect(all(type(x) is Bound for x in self._bound), "has equations bound to other objects")
         for program in self.programs:
             expect(type(program) is Program, "has equations that are not programs")
             verifier.check(program)
@@ -124,14 +144,13 @@ class Solution:
         self.paths, self.shape, self.first, self.name = paths, shape, first, name
         self.__name__ = self.__qualname__ = name
         self.path = 0  # index of the program used for the derivative
-        self.inverse = Inverse()
 
     def __call__(self, *arguments: Any) -> Any:
         raise NotImplementedError
 
     def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
         """Raise `MalformedProgram` unless the call has valid operands and the type of x; see `ir.verify`."""
-        parts = {"paths": Paths, "shape": is_shape, "first": is_count, "path": is_count, "inverse": Inverse}
+        parts = {"paths": Paths, "shape": is_shape, "first": is_count, "path": is_count}
         check_fields(self, parts | {"name": str}, {"settled": is_a(Settled), "refusal": str})
         self.check_leaves(call.args[self.first :], types, verifier)
         expect(self.path < len(self.paths.programs) and kind[:2] == (_FLOAT, self.shape), "solves for another type")
@@ -154,12 +173,23 @@ class Solution:
 
         return value, slopes
 
+    @staticmethod
+    def operand_shapes(args: tuple, shapes: list) -> list:
+        """Return the shapes of the operands of a call, given those of all arguments."""
+        found = {x.position: shape for x, shape in zip(args, shapes) if type(x) is Operand}
+        return [found[j] for j in range(len(found))]
+
+    def operand_examples(self, args: tuple, first: int) -> list:
+        """Return values of a result and of the operands of a call, whose first arguments are unknowns."""
+        x, *leaves = self.paths.programs[self.path]._example
+        return [x, *self.operand_shapes(args, [*[x] * first, *leaves])]
+
     # -- derivatives
 
     @property
     def parts(self) -> tuple:
-        """Calls of one derivative that the next order reuses: the point, and the inverse of the Jacobian."""
-        return (self.settled, self.inverse) if self.shape else (self.settled,)
+        """Calls of one derivative that the next order reuses: the point."""
+        return (self.settled,)
 
     def tangent(self, call: Call, moved: list, known: list) -> Listing:
         """Return the IR of the tangent; see `wengert.program.ir.call.is_solution`."""
@@ -222,9 +252,6 @@ class _Derived:
         self.code, self.operands = Listing(), {}
         self.positions = {x.position: k for k, x in enumerate(call.args) if type(x) is Operand}
         self.call = call
-        n = math.prod(solution.shape)
-        self.square = (_FLOAT, (n, n), None)
-        self.inverse = -1
 
     def leaf(self, k):
         """Return the input of F for operand k; 0 if the operand has no derivative."""
@@ -242,9 +269,7 @@ class _Derived:
         if self.count:
             z = self.input(self.types[0])
         else:
-            z = self.called(self.solution.settled, [y, *leaves], settled_row, self.types[0])
-        if self.count > 1:
-            self.inverse = self.input(self.square)
+            z = called(self.code, self.solution.settled, [y, *leaves], self.types[0][1], settled_row)
         return given, [z, *leaves]
 
     def input(self, type):
@@ -254,10 +279,6 @@ class _Derived:
 
     def constant(self, x):
         return self.code.constant_array(np.array(x, order="C")) if np.ndim(x) else self.code.filled(float(x), ())
-
-    def called(self, compute, values, row, type):
-        call = Call(compute, tuple(map(Operand, range(len(values)))), {}, [*map(int, values)], row)
-        return self.code.add(Op.CALL, type, self.code.call(call))
 
     def inlined(self, other, values):
         """Inline `other` with these values as its inputs; return its outputs."""
@@ -279,40 +300,29 @@ class _Derived:
         v = self.laid_out(v, (_FLOAT, own, None))
         return v if own == shape else self.code.part(v, (0, shape, c_strides(shape, 8)), _FLOAT)
 
-    def slopes(self, inputs):
-        """Return J as a scalar or a matrix."""
+    def slopes(self, inputs, system):
+        """Return J as a scalar, or the vector of its nonzeros."""
         shape, n = self.solution.shape, math.prod(self.solution.shape)
+        if system.nonzeros is not None:
+            (found,) = self.inlined(system.nonzeros, inputs)
+            return self.reshaped(found, (system.linear.nnz,)) if shape else found
         program = self.program.jacobian()
-        if not isinstance(program, Stacked):
-            (found,) = self.inlined(program._listing, inputs)
-            return self.reshaped(found, (n, n)) if shape else found
         if program._runs_per_call > 1:
             raise NotDerivable(f"{self.solution.name}: the Jacobian has too many columns")
-        ones = self.code.filled(1.0, shape)  # the seed where a single direction is not batched
-        (found,) = self.inlined(program._batched_ir(), [inputs[0], ones, *inputs[1:]])
-        if not shape:
-            return found
-        found = self.reshaped(found, (n, n))
-        if program._by_rows:
-            return found
-        return self.laid_out(self.code.part(found, (0, (n, n), (8, 8 * n)), _FLOAT), (_FLOAT, (n, n), None))
+        (found,) = self.inlined(program._whole_ir(), inputs)
+        return self.reshaped(found, (n * n,)) if shape else found
 
     def solved(self, inputs, v, transposed):
         """Return the solution of J u = -v, or of the transposed equations."""
-        shape = self.solution.shape
+        shape, system = self.solution.shape, self.solution.paths.systems()[self.solution.path]
+        slopes = self.slopes(inputs, system)
         if not shape:
-            quotient = self.code.add(OPCODES["divide"], self.types[0], v, self.slopes(inputs))
+            quotient = self.code.add(OPCODES["divide"], self.types[0], v, slopes)
             return self.code.add(OPCODES["negative"], self.types[0], quotient)
-        n = math.prod(shape)
-        inverse = self.inverse
-        if inverse < 0:
-            row = registry.lookup(np.linalg.inv)
-            inverse = self.called(self.solution.inverse, [self.slopes(inputs)], row, self.square)
-        v = self.reshaped(v, (n,))
-        factors = [v, inverse] if transposed else [inverse, v]
-        line = (_FLOAT, (n,), None)
-        product = self.called(np.matmul, factors, registry.lookup(np.matmul), line)
-        return self.reshaped(self.code.add(OPCODES["negative"], line, product), shape)
+        vector = (_FLOAT, (math.prod(shape),), None)
+        v = self.code.add(OPCODES["negative"], vector, self.reshaped(v, vector[1]))
+        found = called(self.code, Solve(system.linear, transposed), [slopes, v], vector[1], solve_row)
+        return self.reshaped(found, shape)
 
     def tangent(self):
         moved = [j for j in self.moved if self.leaf(j)]
@@ -342,45 +352,6 @@ class _Derived:
         zero = self.code.filled(0.0, ())
         self.code.outputs = [found.get(j, zero) for j in self.moved]
         return self.code
-
-
-class Inverse:
-    """Inverts a matrix whose rows and columns are first scaled by powers of 2 to a largest element near 1.
-
-    There is one instance per solution, so that the IR identifies which solution's Jacobian is inverted.
-    """
-
-    def __init__(self):
-        self.__name__ = self.__qualname__ = "inv"
-
-    def __call__(self, matrix: np.ndarray) -> np.ndarray:
-        return _inverse(matrix)
-
-    def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
-        """Raise `MalformedProgram` unless the call inverts a square matrix; see `ir.verify`."""
-        _, shape, _ = kind
-        right = len(types) == 1 and types[0][1] == shape and len(shape) == 2 and shape[0] == shape[1]
-        expect(right and call.args == (Operand(0),), "inverts an operand that is not a square matrix")
-
-
-def _inverse(matrix):
-    rows = _units(matrix, 1)
-    scaled = matrix * rows[:, None]
-    columns = _units(scaled, 0)
-    scaled *= columns
-    band = banded(scaled)
-    try:
-        found = np.linalg.inv(scaled) if band is None or band.is_singular else band.solve(np.eye(len(scaled)))
-    except np.linalg.LinAlgError as error:
-        raise GuardError(f"the Jacobian at a solution: {error}") from None
-    found *= columns[:, None]
-    found *= rows
-    return found
-
-
-def _units(matrix, axis):
-    """Return powers of 2 that scale the largest element of each row (or column) of a finite matrix to [0.5, 1)."""
-    return np.ldexp(1.0, -np.frexp(np.abs(matrix).max(axis=axis))[1])
 
 
 solution_row = program_row("root", f"{__name__}.solution_row")

@@ -13,12 +13,14 @@ from wengert.core.modes.pullback import was_written
 from wengert.core.operands.var import as_numpy, given_float, holds_traced, is_scalar, is_var, plain
 from wengert.errors import TracedValueError
 from wengert.program.derivatives import NotDerivable
+from wengert.program.elements import of_elements
 from wengert.program.passes import pipeline
 from wengert.program.program import Program
 from wengert.program.signature import Form, Result, Slot, as_inputs, refuse_traced
 from wengert.program.tracing.closure import Captures, NotReplayable, Uncopied
 from wengert.program.tracing.pytree import aliases_of, fill, mapped
 from wengert.program.tracing.trace import listed, searches_of
+from wengert.transforms.batch import Mapped
 from wengert.transforms.dense import JVP, Gradient, Jacobian, Operator
 from wengert.transforms.second import HVP, Hessian
 
@@ -91,6 +93,10 @@ def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False, disabled: 
     Its inputs are the leaves of the arguments, followed by those of `reading`.
     The program of a derivative is made from that of its function if possible, and otherwise traced itself.
     """
+    if type(f) is Mapped and not exact:
+        found = of_elements(trace, f, args, kwargs, reading, disabled)
+        if found is not None:
+            return found
     derive, reason = _derivation(f), "it is the derivative of a function that cannot be recorded"
     if derive is not None:
         with_direction = type(f) in (JVP, HVP)

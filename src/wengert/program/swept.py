@@ -13,7 +13,9 @@ import numpy as np
 
 from wengert.program.derivatives import FIRST_OUTPUT, NotDerivable
 from wengert.program.derive import source_transform
-from wengert.program.ir.ir import Listing, kind_of
+from wengert.program.ir.ir import Listing, c_strides, kind_of
+from wengert.program.ir.opcode_table import OPCODES
+from wengert.program.ir.opcodes import Op
 from wengert.program.ir.verify import check_fields, expect, is_a, is_count, is_shape
 from wengert.program.program import Program
 from wengert.program.report.schedule import operations
@@ -185,6 +187,16 @@ class Swept(Program):
         raise NotImplementedError
 
 
+def _laid_out(code, v, shape):
+    """Return a float64 value in C order, in another shape."""
+    dtype, own, strides = kind_of(code, v)
+    if strides is not None and own:
+        v = code.place(-1, (0, own, c_strides(own, 8)), v, (dtype, own, None))
+    if own == shape:
+        return v
+    return code.part(v, (0, shape, c_strides(shape, 8)), dtype)
+
+
 class Stacked(Swept):
     """A dense Jacobian, by one pullback per row or one pushforward per column."""
 
@@ -200,9 +212,36 @@ class Stacked(Swept):
         expect(self._count == math.prod(self._lines), "its number of directions is wrong")
         expect(not self._is_symmetric or self._x == self._y, "it is symmetric, but not square")
 
-    def _batched_ir(self) -> Listing:
-        """Return the IR batched over all directions if `repeats` is 1; the second input is then one direction."""
-        return self._memoised("wide", self._wide)
+    def _whole_ir(self) -> Listing:
+        """Return the IR of the whole matrix, of shape ``y.shape + x.shape``; `_runs_per_call` must be 1."""
+        return self._memoised("whole", self._made_whole)
+
+    def _made_whole(self):
+        wide, code, number = self._memoised("wide", self._wide), Listing(), self._number
+        kinds = [kind_of(wide, v) for v in wide.inputs]
+        direction = code.constant_array(self._directions(0, self._count).reshape(kinds[number][1]))
+        if self._width < 2:
+            direction = code.filled(1.0, self._lines)
+        given = []
+        for k, kind in enumerate(kinds):
+            given.append(direction if k == number else code.add(Op.INPUT, kind, len(code.inputs)))
+            code.inputs = code.inputs if k == number else [*code.inputs, given[k]]
+        of = np.full(len(wide), -1, dtype=np.int32)
+        for v in wide.inputs:
+            of[v] = given[int(wide.a[v])]
+        code.take(wide, np.setdiff1d(np.arange(len(wide), dtype=np.int32), wide.inputs).astype(np.int32), of)
+        found, across = int(of[wide.outputs[0]]), math.prod(self._x if self._by_rows else self._y)
+        found = _laid_out(code, found, (max(1, self._count), across))
+        if not self._by_rows:
+            view = 0, (across, self._count), (8, 8 * across)
+            found = _laid_out(code, code.part(found, view, self._dtype), (across, self._count))
+        if self._is_symmetric:
+            kind = self._dtype, (across, across), None
+            turned = _laid_out(code, code.part(found, (0, kind[1], (8, 8 * across)), self._dtype), kind[1])
+            total = code.add(OPCODES["add"], kind, found, turned)
+            found = code.add(OPCODES["multiply"], kind, total, code.filled(0.5, kind[1]))
+        code.outputs = [_laid_out(code, found, self._y + self._x)]
+        return code
 
     def _directions(self, first, stop):
         found = np.zeros((stop - first, self._count), self._dtype)

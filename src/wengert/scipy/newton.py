@@ -1,17 +1,7 @@
-"""Newton's method for systems of equations with dense or sparse Jacobians, damped by the natural monotonicity test.
-
-A step is shortened until the simplified correction J(x)^-1 F(x + step) is smaller than the correction itself.  The test
-does not depend on the units of the equations (Deuflhard 2004, algorithm NLEQ-ERR); it costs one evaluation of the
-equations and one solve with the factors at hand.
-
-References
-----------
-Deuflhard (2004), Newton Methods for Nonlinear Problems, section 3.3. doi:10.1007/978-3-642-23899-4
-"""
+"""Newton's method for systems of equations with dense or sparse Jacobians; see `wengert.program.roots.newton`."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,18 +9,16 @@ import numpy as np
 from scipy.linalg.lapack import dgetrf, dgetrs
 
 from wengert.program.banded import MAX_BAND, Banded, banded
+from wengert.program.roots import newton
 
 #: maximum number of steps by default
 MAX_STEPS = 50
 
+#: maximum number of systems that one run of a program evaluates
+MAX_LANES = 128
+
 #: default tolerance: the last correction, relative to x
 TOLERANCE = 1e-10
-
-#: smallest fraction of a Newton step that is tried
-MIN_DAMPING = 1e-8
-
-#: components below this fraction of the largest one, now or at the start, count as that large
-SCALE_FLOOR = 1e-3
 
 #: status of a result, with its message
 MESSAGES = {
@@ -42,92 +30,52 @@ MESSAGES = {
 
 
 class Newton:
-    """``solve(value, slopes, x0)`` for 1-D arrays; `slopes` returns an array or a sparse array."""
+    """The method with its options, as programs call it, and on functions."""
 
-    def __init__(self, tol: float | None = None, maxiter: int = MAX_STEPS, callback: Callable | None = None):
+    def __init__(self, tol: float | None = None, maxiter: int = MAX_STEPS):
         self.tol = TOLERANCE if tol is None else tol
         self.maxiter = maxiter
-        self.callback = callback
 
-    def __call__(self, value: Callable, slopes: Callable, x0: np.ndarray) -> tuple:
-        """Return the solution and (success, status, message), as programs call solvers."""
-        run = Run(self, value, slopes, np.array(x0, dtype=float))
-        status = run.status()
-        return run.x, (status == 1, status, MESSAGES[status].format(self.maxiter))
+    def native(self, equations: Any, x0: np.ndarray) -> tuple:
+        """Return the root and (success, status, message), given equations that are programs."""
+        x, status = equations.newton(x0, self.tol, self.maxiter)
+        return x, (status == 1, status, self.message(status))
 
+    def native_many(self, paths: Any, count: int, x0: np.ndarray, leaves: tuple) -> tuple | None:
+        """Return the roots of many systems, and the outcomes of those at which the method does not converge.
 
-class Run:
-    """One solution: iterate, residual, and counts of evaluations."""
+        None if the systems are large, or take different branches.
+        """
+        system = paths.systems()[0]
+        differs = tuple(np.ndim(x) > len(shape) for x, shape in zip(leaves, system.shapes[1:]))
+        lanes = system.lanes(differs, min(count, MAX_LANES))
+        if lanes is None:
+            return None
+        n = system.linear.n
+        columns = [np.reshape(x, (count, -1)) for x, each in zip(leaves, differs) if each]
+        rows = np.empty((count, n + sum(x.shape[1] for x in columns)))
+        rows[:, :n] = np.reshape(x0, (-1, n))
+        place = n
+        for x in columns:
+            rows[:, place : place + x.shape[1]] = x
+            place += x.shape[1]
+        shared = [np.ravel(x) for x, each in zip(leaves, differs) if not each]
+        found, statuses = np.empty((count, n)), np.empty(count, np.intc)
+        if not lanes.solve(rows, np.concatenate(shared) if shared else None, self.tol, self.maxiter, found, statuses):
+            return None
+        system.give(lanes, differs)
+        failed = np.flatnonzero(statuses != 1).tolist()
+        return found, [(k, (False, int(statuses[k]), self.message(int(statuses[k])))) for k in failed]
 
-    def __init__(self, method: Newton, value: Callable, slopes: Callable, x: np.ndarray):
-        self.method, self.value, self.slopes = method, value, slopes
-        self.x, self.y = x, np.ravel(value(x))
-        self.floor = SCALE_FLOOR * np.max(np.abs(x), initial=0)
-        self.nfev, self.njev, self.nit = 1, 0, 0
+    def run(self, value: Callable, slopes: Callable, x0: np.ndarray, callback: Callable | None) -> tuple:
+        """Return the run, with the root and counts of evaluations, and its status."""
+        run = newton.Newton(x0, self.tol)
+        equations = newton.Called(np.size(x0), value, lambda x: factorised(slopes(x)))
+        return run, run.solve(equations, self.maxiter, callback)
 
-    def status(self) -> int:
-        """Iterate until convergence or failure; see `MESSAGES`."""
-        damping = 1.0
-        while self.y.any():
-            if self.nit == self.method.maxiter:
-                return 2
-            self.nit, self.njev = self.nit + 1, self.njev + 1
-            solve = factorised(self.slopes(self.x))
-            step = None if solve is None else -solve(self.y)
-            if step is None or not np.isfinite(step).all():
-                return 3
-            size_of_x = np.abs(self.x)
-            scale = np.maximum(size_of_x, max(self.floor, SCALE_FLOOR * size_of_x.max()) or 1.0)
-            size = _norm(step / scale)
-            if size <= self.method.tol:
-                self._move(step)
-                return 1
-            if self.nit > 1 and damping < 1:
-                damping = self._predicted(step, scale, size, damping)
-            damping, simplified = self._damped(solve, step, scale, size, damping)
-            if not damping:
-                return 4
-            self._last = simplified, size, _norm(simplified / scale)
-            if damping == 1 and self._last[2] <= self.method.tol:
-                self._move(simplified)
-                return 1
-            if self.method.callback is not None:
-                self.method.callback(self.x, self.y)
-        return 1
-
-    def _predicted(self, step, scale, size, damping):
-        """Estimate the damping of this step from the change of the correction in the last one."""
-        simplified, last, last_simplified = self._last
-        change = _norm((simplified - step) / scale)
-        return min(1.0, damping * last * last_simplified / (change * size)) if change * size > 0 else 1.0
-
-    def _damped(self, solve, step, scale, size, damping):
-        """Move along the step as far as the monotonicity test allows; return the damping and simplified correction."""
-        with np.errstate(all="ignore"):  # the equations may be undefined or overflow there
-            while damping >= MIN_DAMPING:
-                x = self.x + damping * step
-                y = np.ravel(self.value(x))
-                self.nfev += 1
-                simplified = -solve(y) if np.isfinite(y).all() else np.full(y.size, np.inf)
-                if not np.isfinite(simplified).all():
-                    damping /= 2
-                elif _norm(simplified / scale) <= (1 - damping / 4) * size:
-                    self.x, self.y = x, y
-                    return damping, simplified
-                else:
-                    excess = _norm((simplified - (1 - damping) * step) / scale)
-                    damping = max(min(0.5 * size * damping**2 / excess, damping / 2), damping / 10)
-        return 0.0, None
-
-    def _move(self, step):
-        """Take the last step, whose residual is known to be smaller than rounding errors of x allow to see."""
-        self.x = self.x + step
-        self.y = np.ravel(self.value(self.x))
-        self.nfev += 1
-
-
-def _norm(x):
-    return math.sqrt(x.dot(x) / x.size)
+    def message(self, status: int) -> str:
+        """Return the message of a status."""
+        return MESSAGES[status].format(self.maxiter)
 
 
 def factorised(matrix: Any) -> Callable | None:

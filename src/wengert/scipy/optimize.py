@@ -52,7 +52,7 @@ from wengert.scipy.global_minima import (
 from wengert.scipy.linear_programs import linprog, milp
 from wengert.scipy.minima import least_squares, lsq_linear, minimize, minimize_scalar, nnls
 from wengert.scipy.mirror import mirrors
-from wengert.scipy.newton import MESSAGES, Newton, Run
+from wengert.scipy.newton import Newton
 from wengert.scipy.older_solvers import (
     anderson,
     brent,
@@ -182,9 +182,9 @@ def _newton_root(call):
     check_replayable(call.name)
     value, slopes, jac = _traced_equations(call, n) if call.traced else _plain_equations(call, n)
     x0 = np.asarray(plain_copy(start), dtype=float)
-    run = Run(Newton(**settings, callback=call["callback"]), value, slopes, x0)
-    status = run.status()
-    message = MESSAGES[status].format(run.method.maxiter)
+    method = Newton(**settings)
+    run, status = method.run(value, slopes, x0, call["callback"])
+    message = method.message(status)
     counts = {"nfev": run.nfev, "njev": run.njev, "nit": run.nit}
     found = OptimizeResult(
         x=run.x, fun=run.y, success=status == 1, status=status, message=message, method="newton", **counts
@@ -231,8 +231,9 @@ def _recorded_root(call, takes_jacobian):
     if not (takes_jacobian and call["jac"] is None and call["callback"] is None):
         return None, None
     x0 = _flat_start(call["x0"])
-    by_columns = (options["options"] or {}).get("col_deriv")
-    return call.recorded(recorded.Root(options, by_columns), (x0,), (np.size(x0),), options)
+    by_columns, has_jacobian = (options["options"] or {}).get("col_deriv"), call.options["derivs"] == "auto"
+    solve = recorded.Root(options, by_columns, has_jacobian)
+    return call.recorded(solve, (x0,), (np.size(x0),), options, takes_derivatives=has_jacobian)
 
 
 def _flat_start(x0):
@@ -253,7 +254,9 @@ def fsolve(call):
     if call["fprime"] is None and not call["full_output"]:
         names = ("col_deriv", "xtol", "maxfev", "band", "epsfcn", "factor", "diag")
         options, x0 = {name: call[name] for name in names}, _flat_start(call["x0"])
-        x, _ = call.recorded(recorded.Fsolve(options), (x0,), (np.size(x0),), options)
+        has_jacobian = call.options["derivs"] == "auto"
+        solve = recorded.Fsolve(options, has_jacobian)
+        x, _ = call.recorded(solve, (x0,), (np.size(x0),), options, takes_derivatives=has_jacobian)
         if x is not None:
             return x
     if not call.traced:

@@ -14,25 +14,36 @@ from wengert.errors import GuardError
 
 
 class Root:
-    """`scipy.optimize.root` with a method that takes the Jacobian."""
+    """`scipy.optimize.root` with MINPACK's methods.
 
-    def __init__(self, options: dict, by_columns: bool = False):
-        self.options, self.by_columns = options, by_columns
+    Parameters
+    ----------
+    options : dict
+    by_columns : bool
+        Whether the solver takes the transposed Jacobian.
+    has_jacobian : bool
+        Whether it is given the exact Jacobian, or takes finite differences as in the plain call.
+    """
+
+    def __init__(self, options: dict, by_columns: bool = False, has_jacobian: bool = True):
+        self.options, self.by_columns, self.has_jacobian = options, by_columns, has_jacobian
 
     def __call__(self, value, slopes, x0):
         jac = (lambda x: slopes(x).T) if self.by_columns else slopes
+        jac = jac if self.has_jacobian else None
         found = scipy.optimize.root(value, x0, jac=jac, **self.options)
         return found.x, (bool(found.success), int(found.status), found.message)
 
 
 class Fsolve:
-    """`scipy.optimize.fsolve`."""
+    """`scipy.optimize.fsolve`, with the exact Jacobian or finite differences."""
 
-    def __init__(self, options: dict):
-        self.options = options
+    def __init__(self, options: dict, has_jacobian: bool = True):
+        self.options, self.has_jacobian = options, has_jacobian
 
     def __call__(self, value, slopes, x0):
         fprime = (lambda x: slopes(x).T) if self.options["col_deriv"] else slopes
+        fprime = fprime if self.has_jacobian else None
         x, _, status, message = scipy.optimize.fsolve(value, x0, fprime=fprime, full_output=True, **self.options)
         return _found(x, status == 1, message)
 

@@ -36,6 +36,7 @@ class Mapped(Operator):
         self.in_axes = in_axes
         self.out_axes = out_axes
         self._loops = False  # whether a call found that f looks at single elements
+        self._compiled: Any = None  # this function compiled, if f is compiled and solves equations; False if not
         self.__wrapped__ = f
         self.__name__ = self.__qualname__ = f"vmap_{getattr(f, '__name__', type(f).__name__)}"
 
@@ -51,6 +52,12 @@ class Mapped(Operator):
 
     def __call__(self, *args, **kwargs):
         elements = Elements(self, args)
+        if hasattr(type(self.f), "__wengert__") and levels.lifted_around() is None:
+            if self._compiled is None and not running.get():
+                self.f(*elements.arguments(0), **kwargs)
+                self._compiled = getattr(self.f, "solves", False) and self.f.__wengert__(type(self), (self.in_axes, self.out_axes))
+            if self._compiled:
+                return self._compiled(*args, **kwargs)
         if not self._loops and levels.lifted_around() is None:
             with levels.caught(NotBatchable, Exception):  # the loop repeats the error, if f itself raises one
                 return self._at_once(elements, kwargs)

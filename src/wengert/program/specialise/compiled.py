@@ -68,6 +68,7 @@ from wengert.program.tracing.pytree import (
     fill,
     key_of,
     lowered,
+    mapped,
     operands_of,
 )
 from wengert.program.vm.runner import vectored
@@ -227,7 +228,7 @@ class Compiled(Caller):
         found = self._operators.get(key)
         if found is None:  # cached, so that a second `grad(compiled)` reuses its specialisations
             with self._lock:
-                found = self._of(operator(self.f, *options))
+                found = self._of(operator(self.f, *options), CompiledBatch if operator is Mapped else Compiled)
                 insert(self._operators, key, found, MAX_TABLES)
         return found
 
@@ -235,9 +236,9 @@ class Compiled(Caller):
     def _options(self):
         return self.exact, self.recheck, self.tier, self.constant, self.disable
 
-    def _of(self, f):
+    def _of(self, f, kind=None):
         """Compile another function with the same options, which runs the same code."""
-        new = Compiled(f, *self._options)
+        new = (kind or Compiled)(f, *self._options)
         new._ran = self._ran
         return new
 
@@ -259,6 +260,12 @@ class Compiled(Caller):
     def paths(self) -> int:
         """Number of cached specialisations."""
         return sum(len(paths) for table in [*self._tables.values()] for paths in [*table.paths.values()])
+
+    @property
+    def solves(self) -> bool:
+        """Whether a cached specialisation solves equations by a solver that takes many of them at once."""
+        paths = [path for table in [*self._tables.values()] for paths in [*table.paths.values()] for path in paths]
+        return any(hasattr(call.compute, "many") for path in paths for call in path.program._listing.calls)
 
     def clear(self) -> None:
         """Drop all specialisations."""
@@ -302,7 +309,7 @@ class Compiled(Caller):
     def _in_derivative(self, args, kwargs):
         """Run the call as one entry of the enclosing derivative if that is of first order."""
         f = self.f
-        is_python = type(f) in (types.FunctionType, types.MethodType)
+        is_python = type(f.f if type(f) is Mapped else f) in (types.FunctionType, types.MethodType)
         if is_python and not (self._eager or is_observed()) and as_primitive.takes_programs(running.get()):
             found = self.follow(args, kwargs)
             if found is None:
@@ -623,6 +630,8 @@ class Compiled(Caller):
                 except PatternError:  # a user-supplied pattern is wrong
                     raise
                 except Exception as error:  # raised by the trace only: f has just run without error
+                    if getattr(error, "is_final", False):
+                        raise
                     errors.append(error)
         if getattr(errors[0], "runs_as_it_is", False):
             self._give_up(str(errors[0]))
@@ -743,6 +752,32 @@ class Compiled(Caller):
         numbers = iter(leaves)
         args, kwargs = fill((args, kwargs), numbers)
         return (self.f if reading.is_plain else reading.bound(numbers))(*args, **kwargs)
+
+
+class CompiledBatch(Compiled):
+    """A compiled function that solves equations, at many points at once; it is compared with f at the first one."""
+
+    def _derivative(self, args, kwargs):
+        return UNKNOWN
+
+    def _eager_value(self, args, kwargs, reading, leaves):
+        numbers = iter(leaves)
+        args, kwargs = fill((args, kwargs), numbers)
+        f = self.f if reading.is_plain else reading.bound(numbers)
+        return f.f(*f.first(args), **kwargs)
+
+    def _agrees(self, path, y, expected, reading, args, kwargs, leaves, is_first=True):
+        if expected is UNKNOWN:
+            expected = self._eager_value(args, kwargs, reading, leaves)
+        return super()._agrees(path, _first_of(y), expected, reading, args, kwargs, leaves, is_first)
+
+    def _retraced(self, args, kwargs, reading, exact, leaves):
+        return _first_of(super()._retraced(args, kwargs, reading, False, leaves))
+
+
+def _first_of(y):
+    """Return the first element of a batch of results."""
+    return mapped(y, lambda leaf: leaf[0])
 
 
 def _is_within_tolerances(program, y, expected, leaves):

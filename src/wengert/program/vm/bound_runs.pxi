@@ -44,8 +44,9 @@ cdef class BoundRun(Repeated):
         return failed
 
     def count(self, Py_ssize_t runs):
-        """Count runs, after enough of which the LLVM tier is built."""
+        """Count runs, after enough of which the LLVM tier is built; return whether a new bound run would use it."""
         self.owner.runs += runs
+        return self.owner.llvm_vm is not None and self.vm is self.owner or 0 < self.owner.due <= self.owner.runs
 
     def release(self):
         """Return the workspace to the VM; there are no runs after this."""

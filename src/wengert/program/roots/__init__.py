@@ -1,0 +1,1 @@
+"""Newton's method on the programs of equations, called from C, and linear equations with their Jacobian."""

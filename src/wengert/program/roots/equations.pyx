@@ -1,0 +1,280 @@
+# Indices are computed here, never given by users:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Equations that are programs, for Newton's method and for the checks of a derivative."""
+
+cimport numpy as cnp
+from libc.math cimport fabs, fmax
+from libc.string cimport memcpy
+
+from wengert.program.roots.linear cimport LU, Linear
+from wengert.program.roots.newton cimport Newton, Problem
+from wengert.program.vm.runner cimport Repeated
+
+import numpy as np
+
+cnp.import_array()
+
+cdef double EPS = np.finfo(float).eps
+
+
+cdef class Branch:
+    """The programs of equations and Jacobian that take the same branches, bound to the arrays of `Bound`."""
+
+    cdef readonly object system
+    cdef Repeated value, slopes         # `slopes` is None if the Jacobian takes several runs of a VM
+    cdef cnp.ndarray z, y, data
+    cdef double *at_y
+    cdef double *at_data
+    cdef LU lu
+    cdef Py_ssize_t values, jacobians   # numbers of runs that were not counted yet
+
+    def __init__(self, system, z):
+        self.system, self.z = system, z
+        linear = system.linear
+        self.y, self.data = np.zeros(linear.n), np.zeros(linear.nnz)
+        self.at_y, self.at_data = <double *>cnp.PyArray_DATA(self.y), <double *>cnp.PyArray_DATA(self.data)
+        self.value = system.value._vm.bound([z], [self.y])
+        if system.slopes is not None:
+            self.slopes = system.slopes._vm.bound([z], [self.data])
+
+    cdef int evaluate(self) except -2:
+        """Compute F; return the index of a failed guard, or -1."""
+        self.values += 1
+        return self.value.again()
+
+    cdef int differentiate(self) except -2:
+        """Compute the nonzeros of the Jacobian; return the index of a failed guard, or -1."""
+        if self.slopes is not None:
+            self.jacobians += 1
+            return self.slopes.again()
+        found = self.system.dense_jacobian(self.z)
+        if type(found) is int:
+            return found
+        self.data[...] = found
+        return -1
+
+    def settle(self):
+        """Report the runs to the VMs; return whether a faster one has become available."""
+        cdef bint is_due = self.value.count(self.values)
+        if self.slopes is not None:
+            is_due |= self.slopes.count(self.jacobians)
+        self.values = self.jacobians = 0
+        return is_due
+
+    def release(self):
+        self.value.release()
+        if self.slopes is not None:
+            self.slopes.release()
+
+
+cdef class Bound(Problem):
+    """Equations as programs of unknowns and leaves, one for each way of taking branches; see `implicit_op.Paths`."""
+
+    cdef readonly object paths
+    cdef readonly tuple shape
+    cdef list branches, programs
+    cdef Branch branch                  # taken last
+    cdef cnp.ndarray z                  # unknowns and leaves, in one array
+    cdef double *at_z
+    cdef LU lu
+
+    def __init__(self, paths):
+        system = paths.systems()[0]
+        self.paths, self.n, self.z = paths, system.linear.n, np.zeros(system.size)
+        self.shape = system.shapes[0]
+        self.at_z = <double *>cnp.PyArray_DATA(self.z)
+        self.programs, self.branches = [], []
+        self.bind()
+
+    def bind(self):
+        """Bind the programs that were recorded since."""
+        for system in self.paths.systems()[len(self.branches):]:
+            self.branches.append(Branch(system, self.z))
+        self.programs = list(self.paths.programs)
+        if self.branch is None:
+            self.branch = self.branches[0]
+
+    @property
+    def is_current(self):
+        """Whether these are the programs of all recorded branches."""
+        return self.programs == self.paths.programs
+
+    def set_leaves(self, leaves):
+        """Set the values that the equations read."""
+        cdef Py_ssize_t place = self.n, size
+        cdef cnp.ndarray array
+        for leaf in leaves:
+            if type(leaf) is np.ndarray:
+                array = <cnp.ndarray>leaf
+                size = array.size
+                if cnp.PyArray_IS_C_CONTIGUOUS(array) and cnp.PyArray_TYPE(array) == cnp.NPY_DOUBLE:
+                    memcpy(self.at_z + place, cnp.PyArray_DATA(array), size * sizeof(double))
+                else:
+                    self.z[place:place + size] = array.ravel()
+                place += size
+            else:
+                self.at_z[place] = leaf
+                place += 1
+
+    def settle(self):
+        """Report the runs to the VMs; return whether this object can be used again."""
+        is_due = False
+        for branch in self.branches:
+            is_due |= branch.settle()
+        if is_due:
+            for branch in self.branches:
+                branch.release()
+        return not is_due
+
+    cdef int change(self, bint differentiates) except -1:
+        """Find the programs that take the branches at `z`, recording them if there are none yet."""
+        cdef Branch branch
+        cdef Py_ssize_t k = 0
+        while True:
+            if k == len(self.branches):
+                self.paths.more(self.inputs())
+                self.bind()
+            branch = self.branches[k]
+            if (branch.differentiate() if differentiates else branch.evaluate()) < 0:
+                self.branch = branch
+                return 0
+            k += 1
+
+    def inputs(self):
+        """Return unknowns and leaves as the programs of `paths` take them."""
+        return self.paths.systems()[0].inputs(self.z)
+
+    cdef int value(self, const double *x, double *y, bint is_trial) except -1:
+        memcpy(self.at_z, x, self.n * sizeof(double))
+        if self.branch.evaluate() >= 0:
+            self.change(False)
+        memcpy(y, self.branch.at_y, self.n * sizeof(double))
+        return 0
+
+    cdef int differentiate(self, const double *x) except -1:
+        memcpy(self.at_z, x, self.n * sizeof(double))
+        if self.branch.differentiate() >= 0:
+            self.change(True)
+        return 0
+
+    cdef int factorise(self, const double *x) except -1:
+        self.differentiate(x)
+        if self.branch.lu is None:
+            self.branch.lu = LU(self.branch.system.linear)
+        self.lu = self.branch.lu
+        return self.lu.factor(self.branch.at_data, False) != 0
+
+    cdef int solve(self, double *b) except -1:
+        self.lu.solve(b, False)
+        return 0
+
+    def evaluated(self, x):
+        """Return F(x), in the shape of the unknowns."""
+        cdef cnp.ndarray given = np.ascontiguousarray(x, float)
+        if given.size != self.n:
+            raise ValueError(f"{given.size} values for {self.n} unknowns")
+        memcpy(self.at_z, cnp.PyArray_DATA(given), self.n * sizeof(double))
+        if self.branch.evaluate() >= 0:
+            self.change(False)
+        return self.branch.y.reshape(self.shape).copy() if self.shape else self.branch.at_y[0]
+
+    def differentiated(self, x):
+        """Return the Jacobian at x, of the shape of the unknowns twice."""
+        cdef cnp.ndarray given = np.ascontiguousarray(x, float)
+        cdef Linear linear
+        if given.size != self.n:
+            raise ValueError(f"{given.size} values for {self.n} unknowns")
+        self.differentiate(<double *>cnp.PyArray_DATA(given))
+        if not self.shape:
+            return self.branch.at_data[0]
+        linear = self.branch.system.linear
+        if linear.nnz == self.n * self.n:
+            return self.branch.data.reshape(self.shape + self.shape).copy()
+        found = np.zeros((self.n, self.n))
+        found[linear.rows, linear.columns] = self.branch.data
+        return found.reshape(self.shape + self.shape)
+
+    def newton(self, x0, double tol, Py_ssize_t maxiter):
+        """Return the root, and the status of Newton's method."""
+        cdef Newton run = Newton(x0, tol)
+        status = run.iterate(self, maxiter, None)
+        return run.x, status
+
+    def settled(self, x, polish, limits, weights):
+        """Return the point near a root where derivatives are taken, and the relative Newton correction at the root.
+
+        None if one Newton step and few checks do not suffice: then `wengert.implicit.theorem.settle` decides, which
+        accepts whatever this accepts, and explains the `limits` and `weights`. The factors of the Jacobian are kept
+        for the derivative.
+        """
+        cdef Py_ssize_t i, k, n = self.n
+        cdef cnp.ndarray work = np.empty(6 * n), at = np.array(x, float).reshape(-1)
+        cdef const double *weight = <const double *>cnp.PyArray_DATA(<cnp.ndarray>weights)
+        cdef double *z = <double *>cnp.PyArray_DATA(at)
+        cdef double *y = <double *>cnp.PyArray_DATA(work)
+        cdef double *step = y + n
+        cdef double *scale = y + 2 * n
+        cdef double *move = y + 3 * n
+        cdef double *found = y + 4 * n
+        cdef double *near = y + 5 * n
+        cdef double size, first, largest = 0.0, floor, polish_limit, reuse, nonlinearity, widest = 0.0
+        cdef Linear linear
+        cdef LU lu
+        floor, reuse, polish_limit, nonlinearity = limits
+        polish_limit *= EPS
+        self.value(z, y, False)
+        self.differentiate(z)
+        linear = self.branch.system.linear
+        lu = linear.take()
+        linear.spaces.append(lu)        # it stays there as the last one, for the derivative
+        lu.factor(self.branch.at_data, True)
+        if not lu.rcond > n * EPS:
+            return None
+        for i in range(n):
+            largest = fmax(largest, fabs(z[i]) / lu.columns[i])
+        for i in range(n):
+            scale[i] = fmax(fabs(z[i]), floor * lu.columns[i] * largest)
+            if scale[i] == 0.0:
+                scale[i] = 1e-30
+            widest = fmax(widest, scale[i])
+            step[i] = y[i]
+        lu.solve(step, False)
+        size = first = relative(n, step, NULL, scale)
+        if not (size < reuse and widest < 1 / reuse):
+            return None
+        if polish and (size > polish_limit or polish is True):
+            for i in range(n):
+                z[i] -= step[i]
+            self.value(z, y, True)
+            memcpy(step, y, n * sizeof(double))
+            lu.solve(step, False)
+            size = relative(n, step, NULL, scale)
+            if not size <= polish_limit:
+                return None
+        for i in range(n):
+            move[i] = 64 * EPS * scale[i] * weight[i]
+        for k in range(1 if size <= 64 * EPS else 2):
+            for i in range(n):
+                if k:
+                    move[i] = -step[i]
+                near[i] = z[i] + move[i]
+            self.value(near, found, True)
+            for i in range(n):
+                found[i] -= y[i]
+            lu.solve(found, False)
+            if not relative(n, found, move, scale) <= nonlinearity * relative(n, move, NULL, scale):
+                return None
+        return at, first
+
+
+cdef double relative(Py_ssize_t n, const double *x, const double *y, const double *scale) noexcept nogil:
+    """Return the largest element of x - y, relative to the scales; NaN if an element is NaN."""
+    cdef double most = 0.0, d
+    cdef Py_ssize_t i
+    for i in range(n):
+        d = fabs(x[i] - (y[i] if y != NULL else 0.0)) / scale[i]
+        if not d <= most:
+            most = d
+        if most != most:
+            return most
+    return most

@@ -1,0 +1,253 @@
+# Indices are computed here, never given by users:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Newton's method for many small systems that differ in the values they read.
+
+A block of systems, one in each lane, is evaluated by one run of a batched program, which computes the equations and
+their Jacobians.  Each lane follows the method of `wengert.program.roots.newton`, so that it finds the same root; a lane
+whose system is solved takes the next one, so that all lanes are busy until the last systems are.
+"""
+
+cimport numpy as cnp
+from cpython.exc cimport PyErr_CheckSignals
+from libc.math cimport fabs, fmax, fmin, isfinite, sqrt
+from libc.string cimport memcpy
+
+from wengert.program.roots.linear cimport small_factor, small_solve
+from wengert.program.roots.newton cimport MIN_DAMPING, SCALE_FLOOR
+from wengert.program.vm.runner cimport Repeated
+
+import numpy as np
+
+cnp.import_array()
+
+cdef enum:
+    IDLE, STARTING, STEPPING            # states of a lane
+
+
+cdef struct Lane:
+    int state
+    Py_ssize_t member, nit
+    double damping, size, last, last_simplified, floor
+    double *x
+    double *step
+    double *simplified
+    double *inverse_scale
+    double *matrix
+    int *pivots
+
+
+cdef class Lanes:
+    """Lanes bound to a batched program.
+
+    Parameters
+    ----------
+    program : Program
+        Maps ``z``, of shape (k, width), whose columns are the unknowns and the values that differ between the systems,
+        and a vector of the others, to an array of shape (n + n * n, width): equations and Jacobian of each system.
+    n : int
+        Number of unknowns.
+    width : int
+        Number of lanes.
+    """
+
+    cdef readonly Py_ssize_t n, width
+    cdef cnp.ndarray z, shared, found, work, pivots
+    cdef Repeated run
+    cdef Py_ssize_t runs
+    cdef Lane lanes[256]
+
+    def __init__(self, program, Py_ssize_t n, Py_ssize_t width):
+        cdef Py_ssize_t k, size = 4 * n + n * n
+        cdef double *w
+        if width > 256:
+            raise ValueError("too many lanes")
+        self.n, self.width = n, width
+        inputs = [np.zeros_like(x) for x in program._example]
+        self.z = inputs[0]
+        self.shared = inputs[1] if len(inputs) > 1 else None
+        self.found, self.work = np.zeros((n + n * n, width)), np.zeros((width, size))
+        self.pivots = np.zeros((width, n), np.intc)
+        for k in range(width):
+            w = <double *>cnp.PyArray_DATA(self.work) + k * size
+            self.lanes[k].x, self.lanes[k].step, self.lanes[k].simplified = w, w + n, w + 2 * n
+            self.lanes[k].inverse_scale, self.lanes[k].matrix = w + 3 * n, w + 4 * n
+            self.lanes[k].pivots = <int *>cnp.PyArray_DATA(self.pivots) + k * n
+        self.run = program._vm.bound(inputs, [self.found])
+
+    def settle(self):
+        """Report the runs to the VM; return whether these lanes can be used again."""
+        is_due = self.run.count(self.runs)
+        self.runs = 0
+        if is_due:
+            self.run.release()
+        return not is_due
+
+    def solve(self, cnp.ndarray rows, shared, double tol, Py_ssize_t maxiter, cnp.ndarray out, cnp.ndarray statuses):
+        """Solve all systems; write the roots to `out` and the statuses of Newton's method.
+
+        Returns
+        -------
+        bool
+            False if a guard of the program fails: the systems take different branches.
+
+        Parameters
+        ----------
+        rows : ndarray, shape (count, k)
+            Start, and values that differ between the systems.
+        shared : ndarray or None
+            The other values.
+        """
+        cdef Py_ssize_t count = rows.shape[0], k = rows.shape[1], next = 0, lane, n = self.n, busy, round = 0
+        cdef const double *given = <const double *>cnp.PyArray_DATA(rows)
+        cdef double *z = <double *>cnp.PyArray_DATA(self.z)
+        cdef const double *found = <const double *>cnp.PyArray_DATA(self.found)
+        cdef double *roots = <double *>cnp.PyArray_DATA(out)
+        cdef int *status = <int *>cnp.PyArray_DATA(statuses)
+        cdef int ended
+        cdef Lane *at
+        if self.shared is not None:
+            self.shared[...] = shared
+        for lane in range(self.width):
+            self.start(lane, next if next < count else -1, given, k, z)
+            next += 1
+        while True:
+            self.runs += 1
+            round += 1
+            if round % 64 == 0:
+                PyErr_CheckSignals()
+            if self.run.again() >= 0:
+                return False
+            busy = 0
+            for lane in range(self.width):
+                at = &self.lanes[lane]
+                if at.state == IDLE:
+                    continue
+                if n == 1:                          # the compiler unrolls the loops over constant sizes
+                    ended = advance(1, at, z + lane, found + lane, self.width, tol, maxiter)
+                elif n == 2:
+                    ended = advance(2, at, z + lane, found + lane, self.width, tol, maxiter)
+                elif n == 3:
+                    ended = advance(3, at, z + lane, found + lane, self.width, tol, maxiter)
+                elif n == 4:
+                    ended = advance(4, at, z + lane, found + lane, self.width, tol, maxiter)
+                else:
+                    ended = advance(n, at, z + lane, found + lane, self.width, tol, maxiter)
+                if ended:
+                    memcpy(roots + at.member * n, at.x, n * sizeof(double))
+                    status[at.member] = ended
+                    self.start(lane, next if next < count else -1, given, k, z)
+                    next += 1
+                busy += at.state != IDLE
+            if not busy:
+                return True
+
+    cdef void start(self, Py_ssize_t lane, Py_ssize_t member, const double *given, Py_ssize_t k, double *z) noexcept:
+        """Take a system, the first one again if there are no more."""
+        cdef Lane *at = &self.lanes[lane]
+        cdef Py_ssize_t i
+        at.state = STARTING if member >= 0 else IDLE
+        at.member, at.nit, at.damping = member, 0, 1.0
+        given += (member if member >= 0 else 0) * k
+        for i in range(k):
+            z[i * self.width + lane] = given[i]
+
+
+cdef inline int advance(Py_ssize_t n, Lane *at, double *z, const double *found, Py_ssize_t width, double tol,
+                        Py_ssize_t maxiter) noexcept nogil:
+    """Use the equations and their Jacobian at the trial point; return the status at the end, otherwise 0.
+
+    Elements of the trial point `z` and of `found` are `width` apart.
+    """
+    cdef Py_ssize_t i
+    cdef double excess = 0.0, d, damping = at.damping
+    if at.state == STARTING:
+        at.floor = 0.0
+        for i in range(n):
+            at.floor = fmax(at.floor, SCALE_FLOOR * fabs(z[i * width]))
+    else:
+        for i in range(n):
+            at.simplified[i] = -found[i * width]
+        small_solve(<int>n, at.matrix, at.pivots, at.simplified, True)
+        at.last_simplified = relative_norm(n, at.simplified, at.inverse_scale)
+        if not isfinite(at.last_simplified):        # also if the equations are not finite
+            return shorter(n, at, z, width, damping / 2)
+        if at.last_simplified > (1 - damping / 4) * at.size:
+            for i in range(n):
+                d = (at.simplified[i] - (1 - damping) * at.step[i]) * at.inverse_scale[i]
+                excess += d * d
+            excess = sqrt(excess / n)
+            d = fmax(fmin(0.5 * at.size * damping * damping / excess, damping / 2), damping / 10)
+            return shorter(n, at, z, width, d)
+        at.last = at.size
+        if damping == 1 and at.last_simplified <= tol:
+            for i in range(n):
+                at.x[i] = z[i * width] + at.simplified[i]
+            return 1
+    for i in range(n):
+        at.x[i] = z[i * width]
+    return begun(n, at, z, found, width, tol, maxiter)
+
+
+cdef inline int begun(Py_ssize_t n, Lane *at, double *z, const double *found, Py_ssize_t width, double tol,
+                      Py_ssize_t maxiter) noexcept nogil:
+    """Begin a step at `x`, given equations and Jacobian there; return the status at the end, otherwise 0."""
+    cdef Py_ssize_t i
+    cdef double least = at.floor, change = 0.0, d
+    cdef bint is_root = True
+    for i in range(n):
+        at.step[i] = -found[i * width]
+        is_root &= at.step[i] == 0.0
+        least = fmax(least, SCALE_FLOOR * fabs(at.x[i]))
+    if is_root:
+        return 1
+    if at.nit == maxiter:
+        return 2
+    at.nit += 1
+    for i in range(n * n):
+        at.matrix[i] = found[(n + i) * width]       # by rows: factorised as the transposed matrix
+    if small_factor(<int>n, at.matrix, at.pivots):
+        return 3
+    small_solve(<int>n, at.matrix, at.pivots, at.step, True)
+    if least == 0.0:
+        least = 1.0
+    for i in range(n):
+        at.inverse_scale[i] = 1.0 / fmax(fabs(at.x[i]), least)
+    at.size = relative_norm(n, at.step, at.inverse_scale)
+    if not isfinite(at.size):
+        return 3
+    if at.size <= tol:
+        for i in range(n):
+            at.x[i] += at.step[i]
+        return 1
+    if at.nit > 1 and at.damping < 1:
+        for i in range(n):
+            d = (at.simplified[i] - at.step[i]) * at.inverse_scale[i]
+            change += d * d
+        change = sqrt(change / n)
+        if change * at.size > 0:
+            at.damping = fmin(1.0, at.damping * at.last * at.last_simplified / (change * at.size))
+        else:
+            at.damping = 1.0
+    at.state = STEPPING
+    return shorter(n, at, z, width, at.damping)
+
+
+cdef inline int shorter(Py_ssize_t n, Lane *at, double *z, Py_ssize_t width, double damping) noexcept nogil:
+    """Set the next trial point, along the step; return a status if there is no progress."""
+    cdef Py_ssize_t i
+    at.damping = damping
+    if not damping >= MIN_DAMPING:
+        return 4
+    for i in range(n):
+        z[i * width] = at.x[i] + damping * at.step[i]
+    return 0
+
+
+cdef inline double relative_norm(Py_ssize_t n, const double *x, const double *inverse_scale) noexcept nogil:
+    """Return the root mean square of the elements, relative to the scales."""
+    cdef double total = 0.0, d
+    cdef Py_ssize_t i
+    for i in range(n):
+        d = x[i] * inverse_scale[i]
+        total += d * d
+    return sqrt(total / n)

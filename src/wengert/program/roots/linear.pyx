@@ -1,0 +1,255 @@
+# Indices are checked when a structure is made:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Linear equations with matrices of one pattern, by LU factors with row interchanges.
+
+Input: the nonzeros of a matrix, in the order of the pattern, and right-hand sides.  Small matrices are factorised here,
+larger ones by LAPACK, as a band if the pattern is a narrow one.  The factors of the last matrix are kept, and used
+again for the same nonzeros: the derivative of a root needs those of Newton's method.
+
+Reference: Golub and Van Loan (2013), Matrix Computations, sections 3.4 and 4.3.
+"""
+
+cimport numpy as cnp
+from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
+from libc.math cimport fabs, frexp, isfinite, ldexp
+from libc.string cimport memcmp, memcpy, memset
+
+import numpy as np
+from scipy.linalg import cython_lapack
+
+from wengert.errors import GuardError
+
+cnp.import_array()
+
+
+cdef enum:
+    SMALL = 24                  # largest matrix that is factorised here: a call of LAPACK takes about as long
+    INVERTED = 8                # largest matrix whose condition number is that of its computed inverse
+
+ctypedef void (*getrf)(int *m, int *n, void *a, int *lda, int *pivots, int *info) noexcept nogil
+ctypedef void (*getrs)(char *trans, int *n, int *nrhs, void *a, int *lda, int *pivots, void *b, int *ldb,
+                       int *info) noexcept nogil
+ctypedef void (*gecon)(char *norm, int *n, void *a, int *lda, double *anorm, double *rcond, double *work, int *iwork,
+                       int *info) noexcept nogil
+ctypedef void (*gbtrf)(int *m, int *n, int *kl, int *ku, void *a, int *lda, int *pivots, int *info) noexcept nogil
+ctypedef void (*gbtrs)(char *trans, int *n, int *kl, int *ku, int *nrhs, void *a, int *lda, int *pivots, void *b,
+                       int *ldb, int *info) noexcept nogil
+ctypedef void (*gbcon)(char *norm, int *n, int *kl, int *ku, void *a, int *lda, int *pivots, double *anorm,
+                       double *rcond, double *work, int *iwork, int *info) noexcept nogil
+
+
+cdef void *exported(str name) except NULL:
+    """Return the address of a LAPACK function with 32-bit integers."""
+    capsule = cython_lapack.__pyx_capi__[name]
+    cdef const char *signature = PyCapsule_GetName(capsule)
+    if b"int *" not in signature:
+        raise ImportError(f"scipy.linalg.cython_lapack.{name} has another signature: {signature.decode()}")
+    return PyCapsule_GetPointer(capsule, signature)
+
+
+cdef getrf dense_factor = <getrf>exported("dgetrf")
+cdef getrs dense_solve = <getrs>exported("dgetrs")
+cdef gecon dense_condition = <gecon>exported("dgecon")
+cdef gbtrf band_factor = <gbtrf>exported("dgbtrf")
+cdef gbtrs band_solve = <gbtrs>exported("dgbtrs")
+cdef gbcon band_condition = <gbcon>exported("dgbcon")
+
+
+cdef class LU:
+    """Factors of a matrix, or of the matrix with rows and columns scaled by powers of 2 to elements near 1."""
+
+    def __init__(self, Linear structure):
+        cdef Py_ssize_t n = structure.n
+        self.structure, self.n, self.is_banded = structure, n, structure.is_banded
+        self.below, self.above = structure.below, structure.above
+        self.width = 2 * self.below + self.above + 1 if self.is_banded else <int>n
+        self.memory, self.pivots = np.zeros((n, self.width)), np.zeros(2 * n, np.intc)
+        self.data, self.units, self.work = np.zeros(structure.nnz), np.ones(2 * n), np.zeros(4 * n)
+        self.a, self.p = <double *>cnp.PyArray_DATA(self.memory), <int *>cnp.PyArray_DATA(self.pivots)
+        self.rows, self.w = <double *>cnp.PyArray_DATA(self.units), <double *>cnp.PyArray_DATA(self.work)
+        self.columns = self.rows + n
+        self.nnz = structure.nnz
+        self.row_of, self.column_of = structure.at_rows, structure.at_columns
+        self.at_data, self.info, self.rcond = <double *>cnp.PyArray_DATA(self.data), -1, -1.0
+
+    cdef bint is_of(self, const double *data) noexcept nogil:
+        """Return whether these are scaled factors of the matrix with these nonzeros, bit by bit."""
+        return (self.info >= 0 and self.rcond >= 0
+                and memcmp(self.at_data, data, self.nnz * sizeof(double)) == 0)
+
+    cdef int factor(self, const double *data, bint is_scaled) noexcept nogil:
+        """Factorise a matrix; return 0, or a positive number if it is singular."""
+        cdef int n = <int>self.n
+        memcpy(self.at_data, data, self.nnz * sizeof(double))
+        self.rcond = -1.0
+        self.fill(data, is_scaled)
+        self.info = 0
+        if self.is_banded:
+            band_factor(&n, &n, &self.below, &self.above, self.a, &self.width, self.p, &self.info)
+        elif n > SMALL:
+            dense_factor(&n, &n, self.a, &n, self.p, &self.info)
+        else:
+            self.info = small_factor(n, self.a, self.p)
+        if is_scaled:
+            self.rcond = self.condition()
+        return self.info
+
+    cdef void fill(self, const double *data, bint is_scaled) noexcept nogil:
+        """Store the matrix column by column, scaled by powers of 2, and its norm."""
+        cdef Py_ssize_t k, i, j, n = self.n, m = self.nnz
+        cdef int skew = self.below + self.above
+        cdef double x
+        for i in range(2 * n):
+            self.rows[i] = 1.0
+        if is_scaled:
+            memset(self.w, 0, 2 * n * sizeof(double))
+            for k in range(m):
+                self.w[self.row_of[k]] = larger(self.w[self.row_of[k]], data[k])
+            powers(n, self.w, self.rows)
+            for k in range(m):
+                j = n + self.column_of[k]
+                self.w[j] = larger(self.w[j], data[k] * self.rows[self.row_of[k]])
+            powers(n, self.w + n, self.columns)
+        memset(self.a, 0, n * self.width * sizeof(double))
+        memset(self.w, 0, n * sizeof(double))
+        self.norm = 0.0
+        for k in range(m):
+            i, j = self.row_of[k], self.column_of[k]
+            x = data[k] * self.rows[i] * self.columns[j]
+            self.w[j] += fabs(x)
+            self.a[j * self.width + (skew + i - j if self.is_banded else i)] = x
+        for j in range(n):
+            if not self.w[j] <= self.norm:
+                self.norm = self.w[j]
+
+    cdef double condition(self) noexcept nogil:
+        """Return an estimate of the reciprocal condition number in the 1-norm; 0 if the matrix is singular."""
+        cdef int n = <int>self.n, info = 0, j, i
+        cdef char norm = b"1"
+        cdef double found = 0.0, largest = 0.0, column
+        if self.info or not isfinite(self.norm):
+            return 0.0
+        if self.is_banded:
+            band_condition(&norm, &n, &self.below, &self.above, self.a, &self.width, self.p, &self.norm, &found,
+                           self.w, self.p + n, &info)
+        elif n > INVERTED:
+            dense_condition(&norm, &n, self.a, &n, &self.norm, &found, self.w, self.p + n, &info)
+        else:
+            for j in range(n):
+                memset(self.w, 0, n * sizeof(double))
+                self.w[j] = 1.0
+                small_solve(n, self.a, self.p, self.w, False)
+                column = 0.0
+                for i in range(n):
+                    column += fabs(self.w[i])
+                largest = column if not column <= largest else largest
+            found = 1.0 / (largest * self.norm)
+        return found if isfinite(found) else 0.0
+
+    cdef void solve(self, double *b, bint transposed, int count=1) noexcept nogil:
+        """Solve the equations, or those with the transposed matrix, for `count` vectors in place."""
+        cdef int n = <int>self.n, info = 0
+        cdef char trans = b"T" if transposed else b"N"
+        cdef const double *left = self.columns if transposed else self.rows
+        cdef const double *right = self.rows if transposed else self.columns
+        cdef Py_ssize_t i, k
+        for k in range(count):
+            for i in range(n):
+                b[k * n + i] *= left[i]
+        if self.is_banded:
+            band_solve(&trans, &n, &self.below, &self.above, &count, self.a, &self.width, self.p, b, &n, &info)
+        elif n > SMALL:
+            dense_solve(&trans, &n, &count, self.a, &n, self.p, b, &n, &info)
+        else:
+            for k in range(count):
+                small_solve(n, self.a, self.p, b + k * n, transposed)
+        for k in range(count):
+            for i in range(n):
+                b[k * n + i] *= right[i]
+
+
+cdef inline double larger(double most, double x) noexcept nogil:
+    """Return the larger magnitude; numbers that are not finite count as 0.5, which leaves them unscaled."""
+    x = fabs(x)
+    if not isfinite(x):
+        x = 0.5
+    return x if x > most else most
+
+
+cdef void powers(Py_ssize_t n, const double *sizes, double *scales) noexcept nogil:
+    """Set scales to the powers of 2 that bring these sizes to [0.5, 1)."""
+    cdef Py_ssize_t i
+    cdef int exponent
+    for i in range(n):
+        frexp(sizes[i], &exponent)
+        scales[i] = ldexp(1.0, -exponent)
+
+
+cdef class Linear:
+    """Linear equations with matrices of one pattern.
+
+    Parameters
+    ----------
+    n : int
+        Number of equations.
+    rows, columns : ndarray of int, shape (nnz,), optional
+        Pattern; by default a dense matrix in C order.
+    is_banded : bool
+        Whether to factorise it as a band.
+    """
+
+    def __init__(self, Py_ssize_t n, rows=None, columns=None, bint is_banded=False):
+        if not 0 < n <= 1 << 20:
+            raise ValueError(f"{n} equations")
+        if rows is None:
+            rows, columns = np.divmod(np.arange(n * n), n)
+        self.n, self.is_banded = n, is_banded
+        self.rows, self.columns = (np.ascontiguousarray(x, np.intc).reshape(-1) for x in (rows, columns))
+        self.nnz = self.rows.size
+        for indices in (self.rows, self.columns):
+            if indices.size != self.nnz or np.any((indices < 0) | (indices >= n)):
+                raise ValueError("the pattern has indices out of range")
+        offsets = self.rows - self.columns
+        self.below, self.above = offsets.max(initial=0), -offsets.min(initial=0)
+        self.at_rows = <const int *>cnp.PyArray_DATA(self.rows)
+        self.at_columns = <const int *>cnp.PyArray_DATA(self.columns)
+        self.spaces = []
+
+    def __reduce__(self):
+        return Linear, (self.n, self.rows, self.columns, self.is_banded)
+
+    cdef LU take(self):
+        """Return memory for factors, that of the last ones if it is free; append it to `spaces` afterwards."""
+        return self.spaces.pop() if self.spaces else LU(self)
+
+    def solve(self, data, b, bint transposed):
+        """Solve for the vectors ``b[..., :]`` with one matrix, or with a matrix for each of them.
+
+        Raises
+        ------
+        GuardError
+            If a matrix is singular.
+        """
+        cdef cnp.ndarray given = np.ascontiguousarray(data, float), found
+        cdef Py_ssize_t k, count, matrices = given.size // self.nnz
+        cdef const double *at = <const double *>cnp.PyArray_DATA(given)
+        cdef double *x
+        cdef LU lu = self.take()
+        if data.ndim > 1 and data.ndim > b.ndim:
+            found = np.empty((*data.shape[:data.ndim - 1], self.n))
+            found[...] = b
+        else:
+            found = np.array(b, dtype=float, order="C")
+        x, count = <double *>cnp.PyArray_DATA(found), found.size // self.n
+        for k in range(matrices):
+            if not lu.is_of(at + k * self.nnz):
+                lu.factor(at + k * self.nnz, True)
+            if lu.info:
+                self.spaces.append(lu)
+                raise GuardError("the Jacobian at a solution: Singular matrix")
+            if matrices == 1:
+                lu.solve(x, transposed, <int>count)
+            else:
+                lu.solve(x + k * self.n, transposed, 1)
+        self.spaces.append(lu)
+        return found

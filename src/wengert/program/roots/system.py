@@ -1,0 +1,197 @@
+"""Equations and their Jacobian as programs of one array, for Newton's method.
+
+Input: the program of equations F(x, leaves).  Output: programs of the array ``z = [x, leaves]``: one of F, as a 1-D
+array, and one of the nonzeros of its Jacobian in x; and the pattern of the Jacobian.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from wengert.program.banded import MAX_BAND, MIN_SIZE
+from wengert.program.ir.ir import Listing, c_strides, kind_of
+from wengert.program.ir.opcodes import Op
+from wengert.program.jacobian import accumulate
+from wengert.program.passes import pipeline, scalarise, simplify
+from wengert.program.passes.batching import batch_program
+from wengert.program.program import Program
+from wengert.program.roots.lanes import Lanes
+from wengert.program.roots.linear import Linear
+from wengert.program.signature import Form, Result, Slot
+from wengert.program.swept import Stacked
+
+_FLOAT = np.dtype(float)
+_SCALAR = _FLOAT, (), None
+
+#: maximum number of unknowns of systems that are solved side by side: their Jacobians have to stay in a cache
+MAX_LANE_UNKNOWNS = 16
+
+
+class System:
+    """The programs of equations and of their Jacobian.
+
+    Parameters
+    ----------
+    program : Program
+        Its inputs are the unknowns, an array or a scalar, and the leaves; its output has the shape of the unknowns.
+
+    Attributes
+    ----------
+    size : int
+        Number of unknowns and of elements of all leaves.
+    nonzeros : Listing or None
+        The IR of the nonzeros of the Jacobian; None if this takes several runs of a VM.
+    linear : Linear
+        Equations with the Jacobian.
+    value, slopes : Program
+        Those of one array; `slopes` is None if `nonzeros` is.
+    """
+
+    def __init__(self, program: Program):
+        self.program = program
+        code = program._listing
+        self.shapes = [kind_of(code, v)[1] for v in code.inputs]
+        self.size = sum(map(math.prod, self.shapes))
+        self.nonzeros, self.linear = _nonzeros(program, math.prod(self.shapes[0]))
+        self.value = self._joined("value", program._listing)
+        self.slopes = None if self.nonzeros is None else self._joined("Jacobian", self.nonzeros)
+
+    def _joined(self, word, code):
+        """Return the program of one array; its output is a vector."""
+        made, place, given = Listing(), 0, []
+        z = made.add(Op.INPUT, (_FLOAT, (self.size,), None), 0)
+        made.inputs = [z]
+        for shape in self.shapes:
+            given.append(made.part(z, (8 * place, shape, c_strides(shape, 8)), _FLOAT))
+            place += math.prod(shape)
+        (y,) = _inlined(made, code, given)
+        shape = kind_of(made, y)[1]
+        size = math.prod(shape)
+        made.outputs = [made.place(-1, (0, shape, c_strides(shape, 8)), y, (_FLOAT, (size,), None))]
+        return self._program(word, made, [np.concatenate([np.ravel(x) for x in self.program._example])])
+
+    def _program(self, word, code, example):
+        program = self.program
+        name = f"{word} of {program._name}"
+        found = Program(name, code, Form(tuple(example), {}), Result(Slot(0)), program._exact, example)
+        found._disabled, found._tier, found._keeps_arrays = program._disabled, program._tier, program._keeps_arrays
+        return found
+
+    def lanes(self, differs: tuple, width: int) -> Lanes | None:
+        """Return lanes for systems whose leaves differ where `differs` is true; None for larger or unusual systems."""
+        n = self.linear.n
+        if n > MAX_LANE_UNKNOWNS or self.nonzeros is None or self.linear.nnz != n * n or self.program._exact:
+            return None
+        kept = self.program._memoised(("lanes", differs, width), list)
+        if not kept:
+            program = self.program._memoised(("many", differs, width), lambda: self._many(differs, width))
+            return None if program is None else Lanes(program, n, width)
+        return kept.pop()
+
+    def give(self, lanes: Lanes, differs: tuple) -> None:
+        """Take back lanes that were used without an error."""
+        if lanes.settle():
+            self.program._memoised(("lanes", differs, lanes.width), list).append(lanes)
+
+    def _many(self, differs, width):
+        """Return the batched program of `Lanes`; None if it cannot be batched without a call for each lane."""
+        one, vectors = self._scalar_code(differs)
+        k, options = vectors[0].size, pipeline.Options(disabled=self.program._disabled)
+        examples = [*vectors[0], *vectors[1:]]
+        many = batch_program(one, range(k), width, examples)
+        if len(many.calls) > len(one.calls):
+            return None
+        made = Listing()
+        vectors[0] = np.repeat(vectors[0][:, None], width, axis=1)
+        made.inputs = [made.add(Op.INPUT, (_FLOAT, x.shape, None), j) for j, x in enumerate(vectors)]
+        given = [made.part(made.inputs[0], (8 * width * i, (width,), (8,)), _FLOAT) for i in range(k)]
+        outputs = _inlined(made, many, [*given, *made.inputs[1:]])
+        kind = _FLOAT, (len(outputs), width), None
+        found = made.constant_array(np.zeros(kind[1]))
+        for i, y in enumerate(outputs):
+            found = made.place(found, (8 * width * i, (width,), (8,)), y, kind)
+        made.outputs = [found]
+        made = pipeline.run("derivative", made, options).code
+        return self._program("roots", made, vectors)
+
+    def _scalar_code(self, differs):
+        """Return the IR of the elements of F and J, given the scalars that differ and a vector of the others."""
+        is_shared = [False, *(not x for x in differs)]
+        examples: list = [[], []]
+        for shared, x in zip(is_shared, self.program._example):
+            examples[shared].append(np.ravel(x))
+        vectors = [np.concatenate(x) for x in examples if x]
+        k, one = vectors[0].size, Listing()
+        scalars = [one.add(Op.INPUT, _SCALAR, i) for i in range(k)]
+        rest = [one.add(Op.INPUT, (_FLOAT, (x.size,), None), k) for x in vectors[1:]]
+        one.inputs = [*scalars, *rest]
+        given, places = [], [0, 0]
+        for shared, shape in zip(is_shared, self.shapes):
+            size, place = math.prod(shape), places[shared]
+            places[shared] += size
+            if shared:
+                given.append(one.part(rest[0], (8 * place, shape, c_strides(shape, 8)), _FLOAT))
+            elif not shape:
+                given.append(scalars[place])
+            else:
+                one.packs.append((np.arange(size, dtype=np.int32), np.array(scalars[place : place + size], np.int32)))
+                given.append(one.add(Op.PACK, (_FLOAT, shape, None), -1, len(one.packs) - 1))
+        outputs = []
+        for code in (self.program._listing, self.nonzeros):
+            (y,) = _inlined(one, code, given)
+            shape = kind_of(one, y)[1]
+            outputs += [one.add(Op.LOAD, _SCALAR, y, i) for i in range(math.prod(shape))] if shape else [y]
+        one.outputs = outputs
+        one = simplify.simplified(scalarise.replace_small_arrays(one), False)
+        return one, vectors
+
+    def inputs(self, z: np.ndarray) -> list[Any]:
+        """Return the inputs of the program in an array."""
+        found, place = [], 0
+        for shape in self.shapes:
+            size = math.prod(shape)
+            found.append(z[place : place + size].reshape(shape).copy() if shape else float(z[place]))
+            place += size
+        return found
+
+    def dense_jacobian(self, z: np.ndarray) -> Any:
+        """Return the elements of the Jacobian, or an int if a guard fails."""
+        found = self.program.jacobian()._try_execute(self.inputs(z))
+        return found if type(found) is int else np.ravel(found[0])
+
+
+def _inlined(code, other, inputs):
+    """Append a program of these inputs; return its outputs."""
+    of = np.full(len(other), -1, dtype=np.int32)
+    for v in other.inputs:
+        made, (dtype, shape, strides) = inputs[int(other.a[v])], kind_of(other, v)
+        if strides is not None and shape:
+            made = code.place(-1, (_first(shape, strides), shape, strides), made, (dtype, shape, strides))
+        of[v] = made
+    rest = np.setdiff1d(np.arange(len(other), dtype=np.int32), other.inputs)
+    code.take(other, rest.astype(np.int32), of)
+    return [int(of[v]) for v in other.outputs]
+
+
+def _first(shape, strides):
+    """Return the bytes from the lowest address of an array to its first element."""
+    return sum(-(n - 1) * s for n, s in zip(shape, strides) if s < 0)
+
+
+def _nonzeros(program, n):
+    """Return the IR of the nonzeros of the Jacobian, or None, and the linear equations with them."""
+    if n >= MIN_SIZE and not program._exact and "accumulate" not in program._disabled:
+        code, y = program._differentiable("jacobian")
+        try:
+            found = accumulate.entries(code, code.inputs[0], y, program._example)
+        except accumulate.Refused:
+            pass
+        else:
+            rows = np.repeat(np.arange(n), np.diff(found.indptr))
+            width = int(np.max(rows - found.indices, initial=0) + np.max(found.indices - rows, initial=0))
+            return found.code, Linear(n, rows, found.indices, width <= MAX_BAND * n)
+    jacobian = program.jacobian()
+    return None if isinstance(jacobian, Stacked) else jacobian._listing, Linear(n)

@@ -1,0 +1,202 @@
+"""Batches of roots: `vmap` of compiled functions that solve equations, and linear equations of one pattern."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import optimize as plain
+from wengert.program.roots.linear import Linear
+
+import wengert as wg
+from wengert.errors import GuardError
+from wengert.scipy import optimize
+
+RNG = np.random.default_rng(0)
+
+
+def pair(x, p):
+    return np.stack([x[0] ** 2 + p[0] * x[1] - 2.0, np.exp(-x[1]) + x[0] * p[1] - 1.5])
+
+
+def pair_root(p):
+    return optimize.root(pair, np.array([1.0, 0.5]), args=(p,), method="newton").x
+
+
+def damped_root(p):
+    """A start from which full steps diverge."""
+    return optimize.root(lambda x: np.arctan(p * x), [3.0], method="newton").x
+
+
+def shared_root(p, A):
+    """Equations of three unknowns with a matrix that all elements share."""
+    return optimize.root(lambda x: A @ x + 0.1 * x**3 - p, np.zeros(3), method="newton").x
+
+
+def scalar_root(p):
+    return optimize.root_scalar(lambda x: x**3 + p * x - 2, x0=1.0, method="newton").root
+
+
+def secant_root(p):
+    return optimize.newton(lambda x: x**3 + p * x - 2, 1.0)
+
+
+def bracketed_root(p):
+    return optimize.brentq(lambda x: x**3 + p * x - 2, 0.0, 3.0)
+
+
+def hybr_root(p):
+    return optimize.root(pair, np.array([1.0, 0.5]), args=(p,), tol=1e-13).x
+
+
+POINTS = 1 + 0.1 * RNG.standard_normal((300, 2))
+A = np.array([[3.0, 1.0, 0.0], [1.0, 4.0, 1.0], [0.0, 1.0, 5.0]])
+
+#: function of one element, batched argument, further arguments that the elements share
+BATCHES = {
+    "two unknowns": (pair_root, POINTS, ()),
+    "damped": (damped_root, np.linspace(0.5, 2.0, 40), ()),
+    "shared matrix": (shared_root, RNG.standard_normal((50, 3)), (A,)),
+    "root_scalar": (scalar_root, np.linspace(0.5, 2.0, 20), ()),
+    "newton": (secant_root, np.linspace(0.5, 2.0, 20), ()),
+    "brentq": (bracketed_root, np.linspace(0.5, 2.0, 20), ()),
+    "hybr": (hybr_root, POINTS[:20], ()),
+}
+
+
+def looped(f, batch, rest):
+    return np.array([f(p, *rest) for p in batch])
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_batch_returns_the_roots_of_its_elements(name):
+    f, batch, rest = BATCHES[name]
+    mapped = wg.vmap(wg.compile(f), in_axes=(0, *[None] * len(rest)))
+    for _ in range(5):
+        np.testing.assert_allclose(mapped(batch, *rest), looped(f, batch, rest), rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose(mapped(batch[::-1].copy(), *rest), looped(f, batch[::-1], rest), rtol=1e-11, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_batch_of_derivatives_is_that_of_its_elements(name):
+    f, batch, rest = BATCHES[name]
+    batch = batch[:12]
+    J = wg.vmap(wg.jacobian(wg.compile(f)), in_axes=(0, *[None] * len(rest)))
+    expected = looped(wg.jacobian(f), batch, rest)
+    for _ in range(3):
+        np.testing.assert_allclose(J(batch, *rest), expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["two unknowns", "shared matrix"])
+def test_sums_over_a_batch_have_gradients_and_hessians(name):
+    f, batch, rest = BATCHES[name]
+    batch = batch[:6]
+    mapped = wg.vmap(wg.compile(f), in_axes=(0, *[None] * len(rest)))
+    mapped(batch, *rest)
+
+    def total(batch, *rest):
+        return np.sum(mapped(batch, *rest) ** 2)
+
+    def by_elements(batch, *rest):
+        return np.sum(np.stack([f(p, *rest) for p in batch]) ** 2)
+
+    for argnum in range(1 + len(rest)):
+        expected = wg.grad(by_elements, argnums=argnum)(batch, *rest)
+        np.testing.assert_allclose(wg.grad(total, argnums=argnum)(batch, *rest), expected, rtol=1e-9)
+
+
+def test_batch_of_second_derivatives():
+    f = wg.compile(lambda p: np.sum(pair_root(p) ** 2))
+    H = wg.vmap(wg.hessian(f))
+    expected = [wg.hessian(lambda p: np.sum(pair_root(p) ** 2))(p) for p in POINTS[:5]]
+    np.testing.assert_allclose(H(POINTS[:5]), expected, rtol=1e-8)
+
+
+def test_elements_may_take_different_branches():
+    def f(p):
+        return optimize.root(lambda x: 2 * x + x**3 - p if x[0] > 1 else 3 * x - p, [0.5], method="newton").x
+
+    points = np.array([0.5, 5.0, 0.7, 9.0])
+    np.testing.assert_allclose(wg.vmap(wg.compile(f))(points), looped(f, points, ()), rtol=1e-10)
+
+
+@pytest.mark.parametrize("at", [0, 3, 7])
+def test_element_that_does_not_converge_is_named(at):
+    def f(p):
+        return optimize.root(lambda x: x**2 + p, [3.0], method="newton").x
+
+    points = np.full(9, -2.0)
+    mapped = wg.vmap(wg.compile(f))
+    np.testing.assert_allclose(mapped(points), 2**0.5, rtol=1e-10)
+    points[at] = 1.0  # there is no root
+    with pytest.raises(wg.ConvergenceError, match=f"element {at} of a batch of 9: .*alone to see why"):
+        mapped(points)
+    points[at] = -2.0
+    np.testing.assert_allclose(mapped(points), 2**0.5, rtol=1e-10)
+
+
+# ---- linear equations
+
+
+PATTERNS = {
+    "one": (1, None, False),
+    "small": (5, None, False),
+    "estimated": (16, None, False),
+    "lapack": (40, None, False),
+    "band": (60, (2, 1), True),
+    "scattered": (60, (2, 1), False),
+}
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_linear_equations_are_those_of_the_pattern(name):
+    n, band, is_banded = PATTERNS[name]
+    dense = RNG.standard_normal((n, n)) + 4 * np.eye(n)
+    dense *= 10.0 ** RNG.uniform(-3, 3, (n, 1))
+    rows = columns = None
+    if band:
+        dense = np.tril(np.triu(dense, -band[0]), band[1])
+        rows, columns = np.nonzero(dense)
+    linear = Linear(n, rows, columns, is_banded)
+    data = dense[linear.rows, linear.columns]
+    b = RNG.standard_normal((3, n))
+    for _ in range(2):
+        np.testing.assert_allclose(linear.solve(data, b, False), np.linalg.solve(dense, b.T).T, rtol=1e-8)
+        np.testing.assert_allclose(linear.solve(data, b, True), np.linalg.solve(dense.T, b.T).T, rtol=1e-8)
+    many = np.stack([data, 2 * data, -data])
+    expected = np.linalg.solve(dense, b.T).T * [[1.0], [0.5], [-1.0]]
+    np.testing.assert_allclose(linear.solve(many, b, False), expected, rtol=1e-8)
+    restored = pickle.loads(pickle.dumps(linear))
+    np.testing.assert_array_equal(restored.solve(data, b, False), linear.solve(data, b, False))
+    with pytest.raises(GuardError, match="Singular"):
+        linear.solve(0 * data, b, False)
+
+
+def test_linear_equations_refuse_a_pattern_out_of_range():
+    with pytest.raises(ValueError, match="out of range"):
+        Linear(3, [0, 3], [0, 0])
+
+
+# ---- SciPy's own names
+
+
+@pytest.mark.parametrize("method", ["hybr", "lm"])
+def test_compiled_functions_record_roots_under_the_name_of_scipy(method):
+    def f(p):
+        return plain.root(pair, np.array([1.0, 0.5]), args=(p,), method=method).x
+
+    compiled = wg.compile(f)
+    for p in POINTS[:6]:
+        np.testing.assert_allclose(compiled(p), f(p), rtol=1e-12)
+    assert compiled.paths == 1
+    J = wg.jacobian(compiled)
+    for p in POINTS[:6]:
+        np.testing.assert_allclose(J(p), wg.jacobian(hybr_root)(p), rtol=1e-7)
+    assert J.paths == 1
+
+
+def test_compiled_functions_record_fsolve_under_the_name_of_scipy():
+    compiled = wg.compile(lambda p: plain.fsolve(pair, np.array([1.0, 0.5]), args=(p,)))
+    for p in POINTS[:6]:
+        np.testing.assert_allclose(compiled(p), plain.fsolve(pair, np.array([1.0, 0.5]), args=(p,)), rtol=1e-12)
+    assert compiled.paths == 1
+    np.testing.assert_allclose(wg.jacobian(compiled)(POINTS[0]), wg.jacobian(hybr_root)(POINTS[0]), rtol=1e-7)
