@@ -55,7 +55,8 @@ class Mapped(Operator):
         if hasattr(type(self.f), "__wengert__") and levels.lifted_around() is None:
             if self._compiled is None and not running.get():
                 self.f(*elements.arguments(0), **kwargs)
-                self._compiled = getattr(self.f, "solves", False) and self.f.__wengert__(type(self), (self.in_axes, self.out_axes))
+                options = self.in_axes, self.out_axes
+                self._compiled = getattr(self.f, "solves", False) and self.f.__wengert__(type(self), options)
             if self._compiled:
                 return self._compiled(*args, **kwargs)
         if not self._loops and levels.lifted_around() is None:
