@@ -160,6 +160,18 @@ def test_batch_on_workers_is_the_batch(pool, threads):
     assert_rounding(wg.jacobian(lambda p: gradients(p), points[:3]), wg.jacobian(wg.vmap(wg.grad(np.prod)), points[:3]))
 
 
+def test_batch_of_a_compiled_solver_on_workers(threads):
+    from wengert.scipy.optimize import root
+
+    solve = wg.compile(lambda a: root(lambda x: x**3 + x - a, np.ones(2), method="newton").x)
+    points = np.linspace(1.0, 2.0, 6).reshape(3, 2)
+    found = wg.vmap(solve, workers=threads)
+    for some in (points, points[:1]):
+        x = found(some)
+        assert_rounding(x**3 + x, some)
+    assert wg.jacobian(found, points).shape == (3, 2, 3, 2)
+
+
 def test_small_batch_stays_in_the_calling_thread(threads):
     f = wg.vmap(np.sum, workers=threads)
     points = np.arange(300.0).reshape(100, 3)

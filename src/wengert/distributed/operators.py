@@ -285,20 +285,21 @@ class MappedOnWorkers(Mapped):
         super().__init__(f, in_axes, out_axes)
         self.engine = engine
         self.plan: WorkerPlan | None = None
+        self._undivided = Mapped(f, in_axes, out_axes)
 
     def __reduce__(self):
         return Mapped, (self.f, self.in_axes, self.out_axes)
 
     def __call__(self, *args, **kwargs):
         if running.get():  # within a derivative
-            return super().__call__(*args, **kwargs)
+            return self._undivided(*args, **kwargs)
         elements, engine = Elements(self, args), self.engine
         size = elements.size
         width = max(1, size // (BLOCKS_PER_WORKER * engine.count))
         ends = [(first, min(first + width, size)) for first in range(0, size, width)]
         if len(ends) == 1:
-            return super().__call__(*args, **kwargs)
-        block = Batch(Mapped(self.f, self.in_axes, self.out_axes), kwargs)
+            return self._undivided(*args, **kwargs)
+        block = Batch(self._undivided, kwargs)
         start = time.perf_counter()
         first = block.run(*elements.part(*ends[0]))
         here = (time.perf_counter() - start) * len(ends)
