@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.linalg
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import ODEintWarning, odeint, solve_ivp
 
@@ -532,6 +532,7 @@ def test_a_branch_that_is_not_recorded_runs_eagerly():
         assert compiled(np.array([p])) == pytest.approx(np.exp(-p) * (1 - (1 + p)), rel=1e-6)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(-2, 2), min_size=12, max_size=12), st.sampled_from(METHODS))
 def test_polynomial_systems(coefficients, method):
     c = 0.2 * np.reshape(coefficients, (2, 6))

@@ -40,7 +40,7 @@ from wengert.program.tracing.closure import NotHere, NotReplayable
 from wengert.program.tracing.trace import recording
 from wengert.scipy.results import recorded_result
 
-#: maximum number of states for implicit methods, which factorise dense matrices
+#: maximum number of states for implicit methods, which factorise dense matrices, unless Jacobians are sparse
 MAX_STATES = 500
 
 #: options of SciPy's methods
@@ -115,6 +115,11 @@ def _is_continuous(code, v, of_time):
     return call.row is not None and (
         call.row.scalars in PRODUCTS | FOLDS or call.row.is_continuous(call.args, call.kwargs)
     )
+
+
+def is_too_large(system: System, method: str) -> bool:
+    """Return whether a system has too many states for the matrices of a method."""
+    return method not in EXPLICIT and system.states > MAX_STATES and not system.pattern().is_sparse
 
 
 def recorded_solution(name: str, f: Callable, span: tuple, y0: Any, method: str, call: dict, memory: float) -> Any:
@@ -262,8 +267,8 @@ _PLAIN = ("t_eval", "dense_output", "events", "vectorized", "args", "jac", "jac_
 
 
 def _refuse(name, y0, times, method, call):
-    if method not in EXPLICIT and (np.size(y0) > MAX_STATES or np.ndim(call.get("rtol", 0.0))):
-        raise NotReplayable(f"{name}: more than {MAX_STATES} states by an implicit method cannot be recorded")
+    if method not in EXPLICIT and np.ndim(call.get("rtol", 0.0)):
+        raise NotReplayable(f"{name} by an implicit method with several relative tolerances cannot be recorded")
     if call["dense_output"]:
         raise NotReplayable(f"{name} with dense output cannot be recorded")
     if call["events"] and method not in (*EXPLICIT, *IMPLICIT):
@@ -342,6 +347,8 @@ class _Recorded:
         self.values = [_floats(plain_copy(self.around.value(v))) for v in self.leaves]
         self.system, *others = (System(self.program(part, x), self.start.size) for part in self.parts)
         self.system.others = others
+        if is_too_large(self.system, self.settings[0]):
+            raise NotReplayable(f"{self.name}: more than {MAX_STATES} states by an implicit method cannot be recorded")
         if not has_fixed_jumps(self.system):
             why = "branches on its state, so that it may jump" if others else "may jump"
             raise NotReplayable(f"{self.name}: the right-hand side {why}, so that its steps have to be checked")

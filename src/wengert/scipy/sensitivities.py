@@ -27,9 +27,9 @@ from wengert.program.record import trace_alone
 from wengert.program.tracing.closure import NotReplayable
 from wengert.scipy.integral import joined, parted
 from wengert.scipy.recorded_integration import (
-    MAX_STATES,
     from_pairs,
     has_fixed_jumps,
+    is_too_large,
     on_pairs,
     pairs,
     stepper_options,
@@ -101,8 +101,7 @@ class Native:
         self.states = np.size(y)
         if any(kind not in (_FLOAT, _COMPLEX) for kind in kinds) or not self.states:
             return
-        is_large = self.method not in methods.EXPLICIT and self.states > MAX_STATES
-        if is_large or (self.is_complex and method == "LSODA"):
+        if self.is_complex and method == "LSODA":
             return
         operands = [pairs(x) if kind == _COMPLEX else x for x, kind in zip(values, kinds[1:])]
         self.y, self.p = pairs(y) if self.is_complex else y, joined(operands) if values else np.zeros(0)
@@ -137,6 +136,8 @@ class Native:
         with caught(*_REFUSALS), outside(), np.errstate(all="ignore"):
             system = System(program, start.size)
             system.record = recorded
+            if is_too_large(system, self.method):
+                return
             given = integration.options | {"sensitivity": integration.sensitivity}
             self.options = stepper_options(integration.name, given, self.states, self.is_complex)
             solution = self.solution(system, times)

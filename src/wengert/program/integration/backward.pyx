@@ -71,7 +71,7 @@ cdef class Backward(Implicit):
 
         `out` has the shape (copies, len(times) - 2, states). With `keep`, what the adjoint needs is stored.
         """
-        cdef Py_ssize_t done = 0, first, n, i, size, count = times.shape[0] - 2
+        cdef Py_ssize_t done = 0, first, i, size, count = times.shape[0] - 2
         cdef int order = 1, equal_steps = 0, last_order
         cdef double t, h, h_abs, new, c, factor, scale, safety, norm, shrink
         cdef bint is_current, has_factors = False, has_converged
@@ -82,7 +82,7 @@ cdef class Backward(Implicit):
         cdef double *psi
         cdef double *change
         self.begin(field, times)
-        n, size = self.states, self.size
+        size = self.size
         self.primal, self.jacobian = primal, jacobian
         self.lu, self.exact = factor_of(jacobian.pattern, False), factor_of(jacobian.pattern, False)
         self.slopes, self.work = np.zeros(jacobian.count), np.zeros((8, size))

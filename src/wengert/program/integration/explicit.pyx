@@ -37,6 +37,32 @@ cdef enum:
 
 cdef enum:
     POLYNOMIAL, DOP853          # interpolants
+    WIDTH = 8                   # elements that are summed at once
+
+
+TABLES = {}                     # coefficients by method
+
+
+def coefficients(method):
+    """Return the coefficients of SciPy's class: see the fields of `Explicit`."""
+    extra = len(method.A_EXTRA) if hasattr(method, "A_EXTRA") else 0
+    stages = method.n_stages
+    rows = stages + 1 + extra
+    a, c, errors = np.zeros((rows, rows)), np.ones(rows), np.zeros((2, rows))
+    a[:stages, :method.A.shape[1]] = method.A
+    a[stages, :stages] = method.B
+    c[:stages] = method.C
+    if extra:
+        a[stages + 1:, :method.A_EXTRA.shape[1]] = method.A_EXTRA
+        c[stages + 1:] = method.C_EXTRA
+        errors[:, :stages + 1] = method.E5, method.E3
+    else:
+        errors[0, :stages + 1] = method.E
+    every = np.concatenate([a, errors])
+    at, columns = np.nonzero(every)
+    starts = np.searchsorted(at, np.arange(rows + 3))
+    p = np.array(method.D if extra else method.P, order="C")
+    return a, c, p, starts, columns.copy(), every[at, columns]
 
 
 class StiffnessError(GuardError):
@@ -58,7 +84,9 @@ cdef class Explicit(Stepper):
 
     cdef Py_ssize_t stages, rows, order, power, stride
     cdef int interpolant
-    cdef cnp.ndarray a, c, e3, e5, p
+    cdef cnp.ndarray a, c, p
+    cdef Py_ssize_t e3, e5                          # rows of the weights of the error estimates
+    cdef cnp.ndarray starts, columns, nonzeros      # nonzeros of `a` and of these weights, by rows
     cdef double exponent, t_now, h_now
     cdef const double *y_now
     cdef const double *new_now
@@ -68,25 +96,15 @@ cdef class Explicit(Stepper):
     cdef cnp.ndarray work                           # two vectors
 
     def __init__(self, method, dict options, double memory, bint refuses_stiffness=False):
-        cdef Py_ssize_t extra = 0
-        self.refuses_stiffness = refuses_stiffness
         Stepper.__init__(self, options, memory)
-        self.stages, self.order = method.n_stages, method.error_estimator_order
+        self.refuses_stiffness = refuses_stiffness
+        if method not in TABLES:
+            TABLES[method] = coefficients(method)
+        self.a, self.c, self.p, self.starts, self.columns, self.nonzeros = TABLES[method]
+        self.stages, self.order, self.rows = method.n_stages, method.error_estimator_order, self.a.shape[0]
         self.interpolant = DOP853 if hasattr(method, "A_EXTRA") else POLYNOMIAL
-        if self.interpolant == DOP853:
-            extra = len(method.A_EXTRA)
-        self.rows = self.stages + 1 + extra
-        self.a, self.c = np.zeros((self.rows, self.rows)), np.ones(self.rows)
-        self.a[:self.stages, :method.A.shape[1]] = method.A
-        self.a[self.stages, :self.stages] = method.B
-        self.c[:self.stages] = method.C
-        if extra:
-            self.a[self.stages + 1:, :method.A_EXTRA.shape[1]] = method.A_EXTRA
-            self.c[self.stages + 1:] = method.C_EXTRA
-            self.e3, self.e5, self.p = (np.array(x, order="C") for x in (method.E3, method.E5, method.D))
-        else:
-            self.e5, self.p = np.array(method.E, order="C"), np.array(method.P, order="C")
-        self.power = self.p.shape[1] if not extra else self.p.shape[0]
+        self.e5, self.e3 = self.rows, self.rows + 1
+        self.power = self.p.shape[1] if self.interpolant == POLYNOMIAL else self.p.shape[0]
         self.exponent = -1.0 / (self.order + 1)
 
     # ---- the steps
@@ -171,17 +189,8 @@ cdef class Explicit(Stepper):
 
     cdef void point(self, Py_ssize_t r, double h, const double *y, const double *k, double *found) noexcept nogil:
         """Compute the state at which stage `r` is evaluated."""
-        cdef const double *a = <const double *>cnp.PyArray_DATA(self.a) + r * self.rows
-        cdef const double *row
-        cdef Py_ssize_t i, j
-        cdef double weight
-        memset(found, 0, self.size * sizeof(double))
-        for j in range(r):
-            weight = a[j]
-            if weight != 0.0:
-                row = k + j * self.size
-                for i in range(self.size):
-                    found[i] += weight * row[i]
+        cdef Py_ssize_t i
+        self.combine(r, k, found)
         for i in range(self.size):
             found[i] = y[i] + h * found[i]
 
@@ -202,28 +211,43 @@ cdef class Explicit(Stepper):
         cdef double *five = <double *>cnp.PyArray_DATA(self.work)
         cdef double *three = five + self.size
         cdef double found, tangents = 0.0
-        self.combine(<const double *>cnp.PyArray_DATA(self.e5), k, five)
+        self.combine(self.e5, k, five)
         if self.interpolant == POLYNOMIAL:
             found = self.norm(five, y, new)
             if self.copies > 1:
                 tangents = self.tangent_norm(five, y, new)
             return fabs(h) * fmax(found, tangents)
-        self.combine(<const double *>cnp.PyArray_DATA(self.e3), k, three)
+        self.combine(self.e3, k, three)
         found = both(self.norm(five, y, new), self.norm(three, y, new))
         if self.copies > 1:
             tangents = both(self.tangent_norm(five, y, new), self.tangent_norm(three, y, new))
         return fabs(h) * fmax(found, tangents)
 
-    cdef void combine(self, const double *weights, const double *k, double *found) noexcept nogil:
-        """Compute a combination of the stages."""
+    cdef void combine(self, Py_ssize_t r, const double *k, double *found) noexcept nogil:
+        """Compute a combination of the stages, with row `r` of the weights."""
+        cdef const Py_ssize_t *starts = <const Py_ssize_t *>cnp.PyArray_DATA(self.starts) + r
+        cdef const Py_ssize_t *columns = <const Py_ssize_t *>cnp.PyArray_DATA(self.columns)
+        cdef const double *weights = <const double *>cnp.PyArray_DATA(self.nonzeros)
         cdef const double *row
-        cdef Py_ssize_t i, j
-        memset(found, 0, self.size * sizeof(double))
-        for j in range(self.stages + 1):
-            row = k + j * self.size
-            if weights[j] != 0.0:
-                for i in range(self.size):
-                    found[i] += weights[j] * row[i]
+        cdef double sums[WIDTH]
+        cdef double weight
+        cdef Py_ssize_t i = 0, j, q
+        while i + WIDTH <= self.size:               # sums in registers
+            for q in range(WIDTH):
+                sums[q] = 0.0
+            for j in range(starts[0], starts[1]):
+                weight, row = weights[j], k + columns[j] * self.size + i
+                for q in range(WIDTH):
+                    sums[q] += weight * row[q]
+            for q in range(WIDTH):
+                found[i + q] = sums[q]
+            i += WIDTH
+        while i < self.size:
+            weight = 0.0
+            for j in range(starts[0], starts[1]):
+                weight += weights[j] * k[columns[j] * self.size + i]
+            found[i] = weight
+            i += 1
 
     # ---- the interpolant
 

@@ -121,6 +121,14 @@ cdef class Factor:
         """Solve the equations, or those with the transposed matrix (not conjugated), for `count` vectors in place."""
         return 1
 
+    def solution(self, values, scale, diagonal, b, bint transposed=False):
+        """Return the solution with a multiple of a Jacobian plus one of the identity, for each row of `b`."""
+        cdef cnp.ndarray nonzeros = np.ascontiguousarray(values, dtype=float)
+        cdef cnp.ndarray x = np.array(b, dtype=complex if self.is_complex else float, order="C")
+        self.combine(<double *>cnp.PyArray_DATA(nonzeros), scale, diagonal.real, diagonal.imag)
+        self.solve(<double *>cnp.PyArray_DATA(x), transposed, x.size // self.n)
+        return x
+
 
 cdef class Dense(Factor):
     """LAPACK's factors of a dense matrix in C order."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-#: sparse factors take this many multiplications, and this part of the cube of the size, before dense ones are faster
+#: number of multiplications, plus a part of the cube of the size, up to which sparse factors are faster than dense ones
 #: (`python -m benchmarks.sparse_factors`)
-MAX_MULTIPLICATIONS, MAX_PART = 300, 0.1
+MAX_MULTIPLICATIONS, MAX_PART = 2000, 0.045
 
 #: part of nonzeros from which a matrix that is not small is dense without a search for an order
 MAX_DENSITY = 0.5

@@ -32,6 +32,7 @@ cdef class Stepper:
     cdef int check_size(self, double t, double h) except -1
     cdef double next_time(self, double t, double h) noexcept nogil
     cdef double magnitude(self, const double *x, Py_ssize_t i) noexcept nogil
+    cdef double larger(self, const double *x, const double *y, Py_ssize_t i) noexcept nogil
     cdef double norm(self, const double *error, const double *y, const double *new) noexcept nogil
     cdef double tangent_norm(self, const double *error, const double *y, const double *new) noexcept nogil
     cdef bint watched(self, double t, double new, const double *y) except -1

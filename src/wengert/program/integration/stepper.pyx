@@ -30,6 +30,11 @@ cdef double *doubles(array):
     return <double *>cnp.PyArray_DATA(<cnp.ndarray>array)
 
 
+cdef inline double largest(double x, double y) noexcept nogil:
+    """Return the larger of two numbers; y if one of them is NaN. C's function is not inlined, since it returns x."""
+    return x if x > y else y
+
+
 cdef bint is_nonzero(const double *x, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(n):
@@ -142,14 +147,19 @@ cdef class Stepper:
         """Return the root mean square of an error relative to the tolerances; without `new`, those at `y`."""
         cdef const double *rtol = <const double *>cnp.PyArray_DATA(self.rtol)
         cdef const double *atol = <const double *>cnp.PyArray_DATA(self.atol)
-        cdef double total = 0.0, most
+        cdef double total = 0.0
         cdef Py_ssize_t i
+        if new == NULL:
+            new = y
         for i in range(self.states):
-            most = self.magnitude(y, i)
-            if new != NULL:
-                most = fmax(most, self.magnitude(new, i))
-            total += (error[i] / (atol[i] + most * rtol[i])) ** 2
+            total += (error[i] / (atol[i] + self.larger(y, new, i) * rtol[i])) ** 2
         return sqrt(total / (self.states // 2 if self.is_complex else self.states))
+
+    cdef double larger(self, const double *x, const double *y, Py_ssize_t i) noexcept nogil:
+        """Return the larger absolute value of a state at two points."""
+        if self.is_complex:
+            return largest(self.magnitude(x, i), self.magnitude(y, i))
+        return largest(fabs(x[i]), fabs(y[i]))
 
     cdef double tangent_norm(self, const double *error, const double *y, const double *new) noexcept nogil:
         """Return the largest of these norms of the tangents, for arrays of all copies.
@@ -159,19 +169,19 @@ cdef class Stepper:
         cdef const double *rtol = <const double *>cnp.PyArray_DATA(self.rtol)
         cdef const double *atol = <const double *>cnp.PyArray_DATA(self.atol)
         cdef const double *scales = <const double *>cnp.PyArray_DATA(self.field.scales)
-        cdef double largest = 0.0, total, found = 0.0
+        cdef double most = 0.0, total, found = 0.0
         cdef Py_ssize_t i, k, q
         for i in range(self.states):
-            largest = fmax(largest, fmax(fabs(y[i]), fabs(new[i])))
+            most = largest(most, largest(fabs(y[i]), fabs(new[i])))
         for q in range(1, self.copies):
             total, k = 0.0, q * self.states
             for i in range(self.states):
-                total += (error[k + i] / (rtol[i] * fmax(self.magnitude(y + k, i), self.magnitude(new + k, i))
-                                          + scales[q] * fmax(atol[i], MIN_RATIO * rtol[i] * largest) + TINY)) ** 2
+                total += (error[k + i] / (rtol[i] * self.larger(y + k, new + k, i)
+                                          + scales[q] * largest(atol[i], MIN_RATIO * rtol[i] * most) + TINY)) ** 2
             if not total < INFINITY:        # or NaN
                 return INFINITY
-            found = fmax(found, sqrt(total / (self.states // 2 if self.is_complex else self.states)))
-        return found
+            found = largest(found, total)
+        return sqrt(found / (self.states // 2 if self.is_complex else self.states))
 
     cdef bint watched(self, double t, double new, const double *y) except -1:
         """Tell the monitor of a step from t to `new`, at which the state is y; return whether the integration ends.
