@@ -143,8 +143,12 @@ class Native:
             solution = self.solution(system, times)
             plain = solution.value(start[None], parameters[None])
             self.is_continuous = has_fixed_jumps(system)
-            for each in (system, *system.others):
-                each.pulled(), each.pushed()  # so that what has no derivative is replayed
+            count = np.size(self.p) + (start.size if var.is_traced(self.y) else 0)
+            for each in (system, *system.others):  # so that what has no derivative is replayed
+                if solution.integration.is_forward(count):
+                    each.pushed(count)
+                else:
+                    each.pulled(), each.pushed()
             f = on_pairs(integration.plain_f) if self.is_complex else integration.plain_f
             if np.isfinite(plain).all() and _agrees(solution.integration, f, times, plain, parameters):
                 self.system = system
