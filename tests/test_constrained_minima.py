@@ -343,3 +343,90 @@ def test_search_that_stops_early_raises():
 def test_fields_of_results_at_constraints_raise():
     with pytest.raises(wg.TracedValueError, match="'jac' of this result is not differentiated"):
         wg.grad(lambda p: solve("HS71", p)["jac"][0])(np.array([25.0, 40.0]))
+
+
+# ---- values where the solution has a kink
+
+
+def projected(p):
+    """Distance of p from the half-space x <= 0, squared: max(p, 0)**2, whose slope has a kink at 0."""
+    return optimize.minimize(lambda x: (x[0] - p) ** 2, [-0.5], bounds=[(None, 0.0)], tol=1e-12)
+
+
+def on_a_line(p):
+    """The same by a constraint, beside another variable."""
+    constraint = {"type": "ineq", "fun": lambda x: -x[0] - x[1]}
+    return optimize.minimize(lambda x: np.sum((x - p) ** 2), [-0.5, 0.0], constraints=constraint, tol=1e-12)
+
+
+def moved_limit(p):
+    """The limit moves: min x**2 subject to x >= p."""
+    return optimize.minimize(lambda x: x[0] ** 2, [0.5], bounds=[(p, None)], tol=1e-12)
+
+
+@pytest.mark.parametrize("f", [projected, on_a_line, moved_limit])
+def test_value_has_a_derivative_at_a_weakly_active_constraint(f):
+    assert wg.derivative(lambda p: f(p).fun, 0.0) == pytest.approx(0.0, abs=1e-7)
+    shifted = wg.derivative(lambda p: f(p - 1e-9).fun + 3 * p, 0.0)
+    assert shifted == pytest.approx(3.0, abs=1e-7)
+    with pytest.raises(wg.NonSmoothError, match="undecided whether"):
+        wg.jacobian(lambda p: f(p).x)(0.0)
+    with pytest.raises(wg.NonSmoothError, match="undecided whether"):
+        wg.derivative(lambda p: f(p).fun, 0.0, order=2)
+    with pytest.raises(wg.NonSmoothError, match="undecided whether"):
+        wg.hessian(lambda p: f(p[0]).fun)(np.zeros(1))
+
+
+def test_value_at_a_weak_constraint_depends_on_other_parameters():
+    def value(p):
+        return optimize.minimize(
+            lambda x: (x[0] - p[0]) ** 2 + p[1] * np.cosh(x[1] - p[2]), [-0.5, 1.0], bounds=[(None, 0.0), (None, None)]
+        ).fun
+
+    slopes = wg.grad(value)(np.array([0.0, 2.0, 0.7]))
+    np.testing.assert_allclose(slopes, [0.0, 1.0, 0.0], atol=1e-6)
+
+
+def test_value_of_a_linear_program_with_many_solutions_follows_the_limits():
+    A = np.array([[1.0, 1.0], [0.0, 1.0]])
+
+    def program(b, c):
+        return optimize.linprog(c, A_ub=A, b_ub=b)
+
+    b, c = np.array([4.0, 3.0]), np.array([-1.0, -1.0])  # any point of the line x + y = 4 is a solution
+    np.testing.assert_allclose(wg.grad(lambda b: program(b, c).fun)(b), [-1.0, 0.0], atol=1e-12)
+    with pytest.raises(wg.NonSmoothError, match="undecided whether"):
+        wg.jacobian(lambda b: program(b, c).x)(b)
+    with pytest.raises(wg.SingularJacobianError, match="do not determine x"):
+        wg.grad(lambda c: program(b, c).fun)(c)
+
+
+def test_value_of_a_degenerate_linear_program_is_refused():
+    A = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])  # three constraints meet in (1, 1)
+    b, c = np.array([1.0, 1.0, 2.0]), np.array([-1.0, -1.0])
+    with pytest.raises(wg.SingularJacobianError, match="linearly dependent"):
+        wg.grad(lambda b: optimize.linprog(c, A_ub=A, b_ub=b).fun)(b)
+
+
+def test_violated_constraint_is_added_to_the_active_set():
+    def inaccurate(fun, x0, args=(), **options):
+        return scipy.optimize.OptimizeResult(x=np.array([0.995]), fun=0.0, success=True, message="")
+
+    def f(p, solver):
+        return optimize.minimize(lambda x: (x[0] - 2.0 * p[1]) ** 2, [0.0], bounds=[(None, p[0])], method=solver).x
+
+    slopes = wg.jacobian(lambda p: f(p, inaccurate))(np.ones(2))  # the solver stops too far from the bound to see it
+    np.testing.assert_allclose(slopes, [[1.0, 0.0]], atol=1e-12)
+
+
+def test_violated_constraints_are_added_one_after_the_other():
+    def inaccurate(fun, x0, args=(), **options):
+        return scipy.optimize.OptimizeResult(x=np.array([0.996, 0.997]), fun=0.0, success=True, message="")
+
+    def f(p):
+        constraint = {"type": "ineq", "fun": lambda x: p[:2] - x}
+        return optimize.minimize(
+            lambda x: np.sum((x - 3.0 * p[2]) ** 2), np.zeros(2), constraints=constraint, method=inaccurate
+        ).x
+
+    np.testing.assert_allclose(wg.jacobian(f)(np.ones(3)), [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], atol=1e-12)

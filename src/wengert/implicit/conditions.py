@@ -18,6 +18,7 @@ squares, and constraints are then added and dropped until all multipliers have t
 References
 ----------
 Fiacco (1976), Sensitivity analysis for nonlinear programming using penalty methods. doi:10.1007/BF01580677
+Bonnans and Shapiro (2000), Perturbation analysis of optimization problems. doi:10.1007/978-1-4612-1394-9
 Nocedal and Wright (2006), Numerical Optimization, chapter 12. doi:10.1007/978-0-387-40065-5
 """
 
@@ -105,6 +106,25 @@ class Solution:
     correction: float
 
 
+class WeaklyActive(NonSmoothError):
+    """It is undecided whether a constraint is active: its multiplier is zero, and the solution may have a kink.
+
+    The minimum value is differentiable nevertheless, since the multipliers are unique: by the envelope theorem its
+    derivative is that of the Lagrangian (Bonnans and Shapiro 2000, section 4.3).
+
+    Attributes
+    ----------
+    solution : Solution
+    is_isolated : bool
+        Whether the minimum is isolated. Otherwise the derivative is that of the Lagrangian only with respect to the
+        limits of a convex problem.
+    """
+
+    def __init__(self, message: str, solution: Solution, is_isolated: bool):
+        super().__init__(message)
+        self.solution, self.is_isolated = solution, is_isolated
+
+
 class Problem:
     """Minimise ``objective(x)`` subject to bounds and other constraints; all of them may read traced values."""
 
@@ -122,6 +142,10 @@ class Problem:
             or holds_traced(self.objective(x))
             or any(holds_traced(c.value(x)) for c in self.constraints)
         )
+
+    def reads_traced_limits_only(self, x: np.ndarray) -> bool:
+        """Return whether objective and constraints depend on no traced values, other than by their limits."""
+        return not (holds_traced(self.objective(x)) or any(holds_traced(c.value(x)) for c in self.constraints))
 
     def slack(self, x: np.ndarray) -> np.ndarray:
         """Return the distance of each variable and constraint to its nearer limit; negative beyond it."""
@@ -218,6 +242,35 @@ def identify(problem: Problem, x: np.ndarray, on_singular: str) -> Solution:
     raise ConvergenceError(
         f"{problem.name}: no solution: no point near x satisfies the Karush-Kuhn-Tucker conditions. Start nearer to a "
         "minimum, or give the solver more iterations or a smaller tolerance"
+    )
+
+
+def weak_vertex(problem: Problem, x: np.ndarray) -> WeaklyActive | None:
+    """Return why the solution of a linear program has no derivative at a vertex that is one of several solutions.
+
+    The multipliers are unique if as many constraints as variables are active, with independent gradients. None if this
+    is not so, or if all multipliers of inequalities are positive.
+    """
+    plain = _Plain(problem, x)
+    slope, jacobian = plain.slope(x), plain.jacobian(x)
+    slack, nearest = plain.slack(x)
+    active = plain.is_equation | (slack <= UNDECIDED * (np.abs(jacobian) @ np.maximum(1, np.abs(x))))
+    rows = jacobian[active]
+    if len(rows) != plain.n or np.linalg.matrix_rank(rows) < plain.n:
+        return None
+    multipliers = np.linalg.solve(rows.T, slope)
+    terms = np.max(np.abs(slope)) + np.abs(multipliers) @ np.abs(rows)
+    weak = np.abs(multipliers) * np.max(np.abs(rows), axis=1) <= ROUNDING * np.max(terms)
+    found = np.flatnonzero(active)[weak & ~plain.is_equation[active]]
+    if not found.size:
+        return None
+    side = np.where(active, nearest, 0)
+    z = _unknowns(plain, side, x, slope, jacobian)
+    return WeaklyActive(
+        f"{problem.name} has no derivative here: the solution is not unique, and it is undecided whether "
+        f"{_name(plain, found[0])} is active, since its multiplier is zero",
+        Solution(side, z, z, 0.0),
+        False,
     )
 
 
@@ -319,7 +372,6 @@ class _State:
         lagrangian = conditions.lagrangian
         self.slope = plain_function(api.grad(lagrangian))(x, multipliers)
         self.hessian = plain_function(api.hessian(lagrangian))(x, multipliers)
-        self.free = ~held
 
         #: multipliers, with signs such that those of active inequalities are positive at a minimum
         self.multipliers = np.zeros(side.size)
@@ -354,10 +406,11 @@ class _State:
         side[int(np.argmin(wrong))] = 0
         return side
 
-    def curvature(self):
-        """Return the smallest eigenvalue of the scaled Hessian of the Lagrangian along the active constraints."""
-        free = np.flatnonzero(self.free)
-        hessian, normals = self.hessian[np.ix_(free, free)], self.jacobian[self.rows][:, free].T
+    def curvature(self, side):
+        """Return the smallest eigenvalue of the scaled Hessian of the Lagrangian along an active set."""
+        n = self.plain.n
+        free, rows = np.flatnonzero(side[:n] == 0), n + np.flatnonzero(side[n:])
+        hessian, normals = self.hessian[np.ix_(free, free)], self.jacobian[rows][:, free].T
         along = np.linalg.qr(normals, mode="complete")[0][:, normals.shape[1] :]
         unit = np.sqrt(np.max(np.abs(hessian), axis=1, initial=0))
         unit = np.where(unit > 0, unit, 1)
@@ -396,11 +449,13 @@ def _checked(problem, plain, state, start, x, on_singular):
             return Solution(side, _unknowns(plain, side, x, slope, jacobian), improved, correction)
     if touched.any() or weak.any():
         i = np.flatnonzero(touched | weak)[0]
-        raise NonSmoothError(
+        raise WeaklyActive(
             f"{problem.name} has no derivative here: it is undecided whether {_name(plain, i)} is active, since its "
-            f"distance is {state.slack[i]:.3g} and its multiplier {state.multipliers[i]:.3g}"
+            f"distance is {state.slack[i]:.3g} and its multiplier {state.multipliers[i]:.3g}",
+            Solution(side, start, state.z, correction),
+            state.curvature(side * ~weak) > plain.n * np.finfo(float).eps,
         )
-    lowest = state.curvature()
+    lowest = state.curvature(side)
     if not lowest > plain.n * np.finfo(float).eps and on_singular == "raise":
         raise SingularJacobianError(
             f"{problem.name}: the Hessian of the Lagrangian is not positive definite along the active constraints: its "

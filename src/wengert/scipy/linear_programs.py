@@ -17,7 +17,7 @@ from wengert.implicit.theorem import with_bits
 from wengert.scipy.constraints import Bounds, LinearConstraint, as_bounds, check_integers, dense
 from wengert.scipy.minima import Minimum
 from wengert.scipy.mirror import check_plain, mirrors
-from wengert.scipy.results import traced_result
+from wengert.scipy.results import traced_result, without
 
 #: distance of a constraint on fixed variables from its limit, relative to its terms, that counts as zero
 AT_LIMIT = 1e-9
@@ -92,13 +92,15 @@ def _differentiated(call: Any, found: Any, bounds: Any, constraints: list) -> An
     rows = [row for constraint in constraints if (row := _on_free(call.name, constraint, held, free)) is not None]
     at = OptimizeResult(x=x[free], success=True, message=found.message)
     if free.size:
-        minimum = Minimum(call, at, lambda y: np.sum(c[free] * y), Bounds(low[free], high[free]), rows)
-        moving, fun = minimum.x, minimum.fun()
+        bounds = Bounds(low[free], high[free])
+        minimum = Minimum(call, at, lambda y: np.sum(c[free] * y), bounds, rows, has_value=True, is_linear=True)
+        moving, fun, refusal = minimum.x, minimum.fun(), minimum.refusal
     else:
-        moving, fun = at.x, 0.0
+        moving, fun, refusal = at.x, 0.0, None
     place = np.eye(n)[:, free]
     x, fun = with_bits(found.x, held + place @ moving), fun + np.sum(c * held)
-    return traced_result(found, x=x, fun=with_bits(found.fun, fun), info=call.info)
+    result = traced_result(found, x=x, fun=with_bits(found.fun, fun), info=call.info)
+    return result if refusal is None else without(result, "x", refusal)
 
 
 def _fixed(integrality, x):

@@ -19,11 +19,12 @@ from scipy.sparse import csr_array
 from wengert import api
 from wengert.containers import plain_copy
 from wengert.core.dispatch.dispatch import from_list
+from wengert.core.levels import forget, noted
 from wengert.core.operands.var import holds_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianError, UnsupportedFunctionError
-from wengert.implicit.conditions import Problem, ends_of_bounds, guess, identify
-from wengert.implicit.theorem import with_bits
+from wengert.implicit.conditions import Problem, WeaklyActive, ends_of_bounds, guess, identify, weak_vertex
+from wengert.implicit.theorem import total_order, with_bits
 from wengert.scipy.constraints import (
     Bounds,
     as_bounds,
@@ -32,7 +33,7 @@ from wengert.scipy.constraints import (
     with_derivatives,
 )
 from wengert.scipy.mirror import CONVERGED_CORRECTION, Call, check_plain, mirrors
-from wengert.scipy.results import traced_result
+from wengert.scipy.results import traced_result, without
 from wengert.transforms.second import Products
 
 
@@ -131,14 +132,14 @@ def minimize(call):
             "objective read it, or pass wengert.stop_gradient(value)"
         )
     bounds = call["bounds"] if kind in _TAKES_BOUNDS else None
-    minimum = Minimum(
-        call, found, scalar_valued(call.value), bounds, call["constraints"] if kind in _TAKES_CONSTRAINTS else ()
-    )
+    constraints = call["constraints"] if kind in _TAKES_CONSTRAINTS else ()
+    minimum = Minimum(call, found, scalar_valued(call.value), bounds, constraints, has_value=True)
     x, fun = minimum.x, minimum.fun()
     if not holds_traced((x, fun)):
         return found
     constant = ("jac",) if minimum.is_free else ()
-    return traced_result(found, constant, x=x, fun=with_bits(found.fun, fun), info=call.info)
+    result = traced_result(found, constant, x=x, fun=with_bits(found.fun, fun), info=call.info)
+    return result if minimum.refusal is None else without(result, "x", minimum.refusal)
 
 
 def scalar_valued(f, has_gradient=False):
@@ -164,10 +165,22 @@ class Minimum:
         The solution, with the bits of `found`.
     is_free : bool
         True if no bound or constraint is active.
+    refusal : WeaklyActive or None
+        Why the solution has no derivative, where the minimum value still has one of first order; with `has_value`.
     """
 
-    def __init__(self, call: Call, found: dict, phi: Callable, bounds: Any, constraints: Any):
+    def __init__(
+        self,
+        call: Call,
+        found: dict,
+        phi: Callable,
+        bounds: Any,
+        constraints: Any,
+        has_value: bool = False,
+        is_linear: bool = False,
+    ):
         self.call, self.found, self.phi = call, found, phi
+        self.has_value, self.is_linear, self.refusal = has_value, is_linear, None
         self.is_free, self.conditions = True, None
         n = found.x.size
         low, high = ends_of_bounds(bounds, n)
@@ -184,7 +197,19 @@ class Minimum:
     def _constrain(self, problem):
         """Make the solution a function of traced values by the conditions of its active set."""
         call, found = self.call, self.found
-        solution = self._identified(problem)
+        before = noted()
+        moves_limits_only = self.is_linear and problem.reads_traced_limits_only(found.x)
+        try:
+            if moves_limits_only and (refusal := weak_vertex(problem, found.x)):
+                raise refusal
+            solution = self._identified(problem)
+        except WeaklyActive as refusal:
+            if not self.has_value or not (refusal.is_isolated or moves_limits_only):
+                raise
+            forget(before)
+            self.refusal, self.is_free = refusal, False
+            self.conditions, self.unknowns = problem.conditions(refusal.solution.side), refusal.solution.improved
+            return
         self.is_free = not solution.side.any()
         self.conditions = conditions = problem.conditions(solution.side)
         is_close = solution.correction <= CONVERGED_CORRECTION
@@ -214,7 +239,12 @@ class Minimum:
 
     def fun(self) -> Any:
         """Return the minimum value; by the envelope theorem, its slope is that of the Lagrangian."""
-        return self.phi(self.x) if self.conditions is None else self.conditions.fun(self.unknowns)
+        if self.conditions is None:
+            return self.phi(self.x)
+        value = self.conditions.fun(self.unknowns)
+        if self.refusal is not None and total_order(value) != 1:  # the slope has a kink
+            raise self.refusal
+        return value
 
 
 # ---- problems given by matrices

@@ -24,6 +24,9 @@ class _TracedFields(dict):
     """Dictionary that knows which of its names were removed."""
 
     def __missing__(self, name):
+        error = self.__dict__.get("_errors", {}).get(name)
+        if error is not None:
+            raise error
         refused = self.__dict__.get("_refused", ())
         if name in refused:
             raise TracedValueError(f"{name!r} of this result is not differentiated: {_INSTEAD}")
@@ -82,4 +85,11 @@ def traced_result(found: dict, constant: tuple = (), **fields: Any) -> dict:
     result = kind({name: value for name, value in found.items() if name in (*_CONSTANT, *constant)})
     result.update(fields)
     result.__dict__["_refused"] = found.keys() - result.keys()
+    return result
+
+
+def without(result: dict, name: str, error: Exception) -> dict:
+    """Remove a field that has no derivative from a result; reading it raises the error."""
+    del result[name]
+    result.__dict__["_errors"] = {name: error}
     return result
