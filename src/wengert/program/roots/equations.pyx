@@ -207,8 +207,21 @@ cdef class Bound(Problem):
         accepts whatever this accepts, and explains the `limits` and `weights`. The factors of the Jacobian are kept
         for the derivative.
         """
+        cdef cnp.ndarray at = np.array(x, float).reshape(-1)
+        cdef Linear linear
+        cdef LU lu
+        self.differentiate(<double *>cnp.PyArray_DATA(at))
+        linear = self.branch.system.linear
+        lu = linear.take()
+        try:
+            return self.checked(lu, at, polish, limits, weights)
+        finally:
+            linear.spaces.append(lu)    # as the last one, for the derivative
+
+    cdef object checked(self, LU lu, cnp.ndarray at, polish, limits, weights):
+        """Do the same with memory for the factors of the Jacobian, which has been computed."""
         cdef Py_ssize_t i, k, n = self.n
-        cdef cnp.ndarray work = np.empty(6 * n), at = np.array(x, float).reshape(-1)
+        cdef cnp.ndarray work = np.empty(6 * n)
         cdef const double *weight = <const double *>cnp.PyArray_DATA(<cnp.ndarray>weights)
         cdef double *z = <double *>cnp.PyArray_DATA(at)
         cdef double *y = <double *>cnp.PyArray_DATA(work)
@@ -218,16 +231,10 @@ cdef class Bound(Problem):
         cdef double *found = y + 4 * n
         cdef double *near = y + 5 * n
         cdef double size, first, largest = 0.0, floor, polish_limit, reuse, nonlinearity, widest = 0.0
-        cdef Linear linear
-        cdef LU lu
         floor, reuse, polish_limit, nonlinearity = limits
         polish_limit *= EPS
-        self.value(z, y, False)
-        self.differentiate(z)
-        linear = self.branch.system.linear
-        lu = linear.take()
-        linear.spaces.append(lu)        # it stays there as the last one, for the derivative
         lu.factor(self.branch.at_data, True)
+        self.value(z, y, False)
         if not lu.rcond > n * EPS:
             return None
         for i in range(n):
