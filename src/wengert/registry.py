@@ -60,7 +60,7 @@ ufunc_methods: dict[tuple[Any, str], Any] = {}
 
 
 #: columns with facts other than the rule: keywords of the declaring functions and of `facts`
-FACTS = ("batching", "continuous", "dependence", "expansion", "scalars", "selects", "slope", "taylor")
+FACTS = ("batching", "continuous", "dependence", "expansion", "native", "scalars", "selects", "slope", "taylor")
 
 #: default dependence pattern by kind of row
 _DEPENDENCE = {"elementwise": Elementwise(), "view": Moved(), "rearrangement": Moved()}
@@ -134,6 +134,10 @@ class Primitive:
     scalars : str or None
         How a call on a few elements is expanded into scalar instructions: a key understood by `passes.scalarise`, the
         GPU back end, and passes that look for sums and products.
+    native : str or None
+        The rule by which the VM computes a call on small arrays in C, without Python: a key of
+        `wengert.program.ir.native_calls.RULES`. None: the rule of the column `scalars`, if it has one. Ufuncs,
+        contractions and rearrangements need no entry.
     slope : str or None
         The partial of result element (i, j) with respect to matrix element (k, l), as a product of elements of the
         result y: ``"-ik,lj"`` is -y[i, k] y[l, j].
@@ -182,6 +186,7 @@ class Primitive:
         "kind",
         "most",
         "name",
+        "native",
         "on_complex",
         "opcode",
         "partials",
@@ -226,6 +231,7 @@ class Primitive:
         self.keywords, self.most = columns.get("signature", (None, None))
         self.expansion = columns.get("expansion")
         self.scalars = columns.get("scalars")
+        self.native = columns.get("native")
         self.slope = columns.get("slope")
         self.taylor = columns.get("taylor")
         self.static = columns.get("static", False)

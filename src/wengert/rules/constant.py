@@ -43,7 +43,16 @@ constant(np.linalg.matrix_rank)
 facts(np.any, np.all, np.argmax, np.argmin, dependence=Reduced(), batching=True)
 facts(np.any, scalars="any")
 facts(np.all, scalars="all")
-facts(np.argsort, dependence=Along(), batching=True)
+facts(np.argsort, dependence=Along(), batching=True, native="argsort")
+facts(np.argmax, native="argmax")
+facts(np.argmin, native="argmin")
+facts(np.searchsorted, native="searchsorted")
+facts(np.digitize, native="digitize")
+facts(np.count_nonzero, native="count_nonzero")
+facts(np.round, np.around, native="round")
+facts(np.allclose, native="allclose")
+facts(np.isposinf, native="isposinf")
+facts(np.isneginf, native="isneginf")
 
 # ---- shapes, dtypes, memory, text
 

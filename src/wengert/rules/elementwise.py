@@ -238,7 +238,7 @@ def sinc_partial(y, x, size=np.square):
     return np.where(is_small, -pi * z * series, (np.cos(z) - y) / x)
 
 
-elementwise(np.sinc, sinc_partial, domain=(ANY,), taylor=taylor.sinc, continuous=True)
+elementwise(np.sinc, sinc_partial, domain=(ANY,), taylor=taylor.sinc, continuous=True, native="sinc")
 
 
 def i0_partial(y, x):
@@ -354,6 +354,7 @@ elementwise(
     domain=(None, ANY, ANY),
     selects=takes_where,
     batching=True,
+    native="where",
 )
 conditional(np.where, 0)
 choosing(np.where, 0, fits=lambda *args: len(args) == 3)  # with one argument it is np.nonzero

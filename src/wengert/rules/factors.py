@@ -121,7 +121,13 @@ def cholesky_adjoint_wrt_cotangent(ybar, y, factor, g):
     return np.tril(cholesky_tangent(symmetric(ybar), factor))
 
 
-structural(cholesky_adjoint, cholesky_adjoint_wrt_factor, cholesky_adjoint_wrt_cotangent, stacked=True)
+structural(
+    cholesky_adjoint,
+    cholesky_adjoint_wrt_factor,
+    cholesky_adjoint_wrt_cotangent,
+    stacked=True,
+    native="cholesky adjoint",
+)
 
 
 def cholesky_wrt_matrix(ybar, y, a, *, upper=False):
@@ -142,6 +148,7 @@ structural(
     dependence=MATRIXWISE,
     batching=True,
     taylor=taylor.cholesky,
+    native="cholesky",
 )
 
 # ---- QR
@@ -228,5 +235,5 @@ def _qr(a, mode="reduced"):
     return QRResult(*unpacked(packed_qr(a, mode), *qr_shapes(a, mode)))
 
 
-structural(packed_qr, qr_wrt_matrix, jvp=(qr_along_matrix,), stacked=True)
+structural(packed_qr, qr_wrt_matrix, jvp=(qr_along_matrix,), stacked=True, native="qr")
 composed(np.linalg.qr, _qr)

@@ -236,6 +236,7 @@ structural(
     curvature="cross",
     dependence=convolution_pattern(convolution_offset, "full", 1),
     expansion=expansions.convolve,
+    native="convolve",
 )
 # a correlation is the convolution with the reversed second operand
 structural(
@@ -252,6 +253,7 @@ structural(
     curvature="cross",
     dependence=convolution_pattern(correlation_offset, "valid", -1),
     expansion=expansions.correlate,
+    native="correlate",
 )
 
 # ---- differences

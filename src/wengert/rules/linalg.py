@@ -126,6 +126,7 @@ def size(x, axis):
 
 
 constant(size)
+facts(size, native="size")
 
 
 # ---- trace, powers and multiple products

@@ -727,6 +727,7 @@ structural(
     curvature="cross",
     dependence=kron_pattern,
     expansion=expansions.kron,
+    native="kron",
 )
 
 

@@ -564,4 +564,5 @@ structural(
     curvature="none",
     dependence=diff_pattern,
     expansion=expansions.diff,
+    native="diff",
 )

@@ -117,6 +117,8 @@ simpler(np.copy, copy_by_kernel)
 facts(np.copy, batching=lambda x, order="K": np.copy(x))
 choosing(np.take, 1)
 choosing(np.take_along_axis, 1)
+facts(np.take, native="take")
+facts(np.take_along_axis, native="take_along_axis")
 rearrangement(np.tril, np.triu, np.diag, np.diagflat)
 rearrangement(np.vstack, np.hstack, np.dstack, np.column_stack, sequence=True)
 
@@ -300,7 +302,14 @@ def push_sort(t, y, a, axis=-1, kind=None, order=None, *, stable=None, **descend
 
 
 structural(
-    np.sort, sort_wrt_array, jvp=(push_sort,), stacked=True, curvature="none", batching=True, dependence=Along(1)
+    np.sort,
+    sort_wrt_array,
+    jvp=(push_sort,),
+    stacked=True,
+    curvature="none",
+    batching=True,
+    dependence=Along(1),
+    native="sort",
 )
 
 
@@ -493,6 +502,7 @@ for fun, (pulls, pushes) in {
         curvature="none" if is_median else "full",
         dependence=Reduced() if is_median else quantile_pattern,
         batching=True if fun is np.median else None,
+        native={np.median: "median", np.quantile: "quantile", np.percentile: "percentile"}.get(fun),
     )
     leave_unheeded(fun, "overwrite_input")  # the pullback reads the operand
 
@@ -601,6 +611,7 @@ structural(
     stacked=True,
     curvature="none",
     dependence=Scattered(None, 0, 1),
+    native="bincount",
 )
 
 choosing(np.bincount, 0, fits=lambda x, weights=None, minlength=0: np.all(np.less(x, minlength)))

@@ -206,7 +206,12 @@ def _eigh(a, UPLO="L"):
 
 
 structural(
-    packed_eigh, eigh_wrt_matrix, jvp=(eigh_along_matrix,), stacked=True, undefined=undefined("eigh", "eigenvalues")
+    packed_eigh,
+    eigh_wrt_matrix,
+    jvp=(eigh_along_matrix,),
+    stacked=True,
+    undefined=undefined("eigh", "eigenvalues"),
+    native="eigh",
 ).name = "numpy.linalg.eigh"
 structural(
     np.linalg.eigvalsh,
@@ -215,6 +220,7 @@ structural(
     stacked=True,
     batching=True,
     dependence=MATRIXWISE,
+    native="eigvalsh",
 )
 composed(np.linalg.eigh, _eigh)
 
@@ -451,9 +457,21 @@ def _svd(a, full_matrices=True, compute_uv=True):
 
 
 structural(
-    packed_svd, svd_wrt_matrix, jvp=(svd_along_matrix,), stacked=True, undefined=undefined("svd", "singular values")
+    packed_svd,
+    svd_wrt_matrix,
+    jvp=(svd_along_matrix,),
+    stacked=True,
+    undefined=undefined("svd", "singular values"),
+    native="svd",
 ).name = "numpy.linalg.svd"
-structural(np.linalg.svdvals, svdvals_wrt_matrix, jvp=(svdvals_along_matrix,), stacked=True, dependence=MATRIXWISE)
+structural(
+    np.linalg.svdvals,
+    svdvals_wrt_matrix,
+    jvp=(svdvals_along_matrix,),
+    stacked=True,
+    dependence=MATRIXWISE,
+    native="svdvals",
+)
 composed(np.linalg.svd, _svd)
 
 

@@ -568,5 +568,6 @@ _strong_row = registry.Primitive(
     partials=(lambda y, g, p: p, lambda y, g, p: g),
     curvature="cross",
     on_complex=True,
+    native="strong",
     home=f"{__name__}._strong_row",
 )

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wengert.program.ir.call import Call, Operand, product_of
+from wengert.program.ir.native_calls import native_call
 
 # ---- VM instructions, see docs/explanation/decisions/0028-vectorisation.md and 0036-scalar-replacement.md
 
@@ -30,8 +31,10 @@ FUSED_ELEMENT, ELEMENT = 0.3, 0.25
 ELEMENT_FUNCTION = 2.5
 #: moving an element, and setting it to zero
 ELEMENT_MOVED, ELEMENT_ZEROED = 0.8, 0.05
-#: a Python call, without the work of the function
-PYTHON_CALL = 700.0
+#: a Python call, and a native call, without the work of the function
+PYTHON_CALL, NATIVE_CALL = 700.0, 25.0
+#: packing an element for a native call
+PACKED = 0.6
 
 # ---- work of NumPy and SciPy functions
 
@@ -49,22 +52,28 @@ _CONTRACTIONS = {"numpy.einsum", "numpy.tensordot"}
 _FACTORING = ("numpy.linalg.", "wengert.rules.linalg.")
 
 
-def of_call(call: Call, shapes: list, shape: tuple) -> float:
-    """Estimate the nanoseconds that a called function takes, without `PYTHON_CALL`.
+def of_call(call: Call, types: list, result: tuple) -> float:
+    """Estimate the nanoseconds that a called function takes.
 
     Parameters
     ----------
     call : Call
         Call of a function, not of a loop.
-    shapes : list of tuple
-        Shapes of its operands.
-    shape : tuple
-        Shape of its result.
+    types : list of tuple
+        Types of its operands.
+    result : tuple
+        Type of its result.
     """
+    given_types = dict(zip(call.operands, types))
+    native = native_call(call, lambda v: given_types[v][:2], *result[:2])
+    if native is not None:
+        elements = sum([math.prod(x.shape) for x in native.operands]) + math.prod(result[1])
+        return NATIVE_CALL + native.work + PACKED * elements
+    shapes, shape = [x[1] for x in types], result[1]
     name = "" if call.row is None else call.row.name
     sparse = [x for x in call.args if type(x) is not Operand and hasattr(x, "nnz")]
     given = tuple([shapes[x.position] if type(x) is Operand else _shape_of(x) for x in call.args])
-    total = _of_call(name, product_of(call) is not None, given, tuple(shapes), shape)
+    total = PYTHON_CALL + _of_call(name, product_of(call) is not None, given, tuple(shapes), shape)
     for x in sparse:
         total += SPARSE + SPARSE_NONZERO * x.nnz * max(1, math.prod(shape) // max(1, shape[0]))
     return total

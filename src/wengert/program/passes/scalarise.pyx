@@ -28,6 +28,7 @@ from wengert.program.ir.opcodes cimport *
 from wengert.program.ir import access
 from wengert.program.ir.call import PRODUCTS, Operand, product_of
 from wengert.program.ir.ir import operands
+from wengert.program.ir.native_calls import native_guard
 from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.passes import cost
 from wengert.program.passes.simplify import simplified

@@ -3,7 +3,7 @@
 cdef double DISPATCH_COST = cost.DISPATCH, SCALAR_COST = cost.SCALAR, FUNCTION_COST = cost.SCALAR_FUNCTION
 cdef double VECTOR_COST = cost.FUSED_VECTOR
 cdef double ELEMENT_COST = cost.FUSED_ELEMENT, FUNCTION_ELEMENT_COST = cost.ELEMENT_FUNCTION
-cdef double MOVED_COST = cost.ELEMENT_MOVED, ZEROED_COST = cost.ELEMENT_ZEROED, PYTHON_CALL_COST = cost.PYTHON_CALL
+cdef double MOVED_COST = cost.ELEMENT_MOVED, ZEROED_COST = cost.ELEMENT_ZEROED
 
 
 cpdef double nanoseconds(Listing code) except -1.0:
@@ -21,7 +21,7 @@ cpdef double nanoseconds(Listing code) except -1.0:
         here = code.kinds[code.as_[i]] if op == SUM else code.kinds[i]
         if op == CALL or (op == GUARD and here > FLAG):
             here = -1
-            total += PYTHON_CALL_COST + (call_cost(code, code.calls[code.as_[i]], i) if op == CALL else 0.0)
+            total += call_cost(code, code.calls[code.as_[i]], i) if op == CALL else guard_cost(code, i)
         elif here <= FLAG:
             here = SCALAR
             total += SCALAR_COST if cheap else FUNCTION_COST
@@ -39,12 +39,19 @@ cpdef double nanoseconds(Listing code) except -1.0:
 
 
 cdef double call_cost(Listing code, call, Py_ssize_t i) except -1.0:
-    """Estimate the time of a called function or loop, without the Python call."""
+    """Estimate the time of a called function or loop."""
     body = getattr(call.compute, "body", None)
     if isinstance(body, Listing):
-        return call.compute.steps * nanoseconds(body)
-    shapes = [code.types[code.kinds[<int32_t>v]][1] for v in call.operands]
-    return cost.of_call(call, shapes, code.types[code.kinds[i]][1])
+        return cost.PYTHON_CALL + call.compute.steps * nanoseconds(body)
+    types = [code.types[code.kinds[<int32_t>v]] for v in call.operands]
+    return cost.of_call(call, types, code.types[code.kinds[i]])
+
+
+cdef double guard_cost(Listing code, Py_ssize_t i) except -1.0:
+    """Estimate the time of a guard on an array."""
+    dtype, shape, _ = code.types[code.kinds[code.as_[i]]]
+    found = native_guard(code.guards[code.bs[i]][0], dtype, shape)
+    return cost.PYTHON_CALL if found is None else cost.NATIVE_CALL + found.work
 
 
 cdef double move_cost(Listing code, Py_ssize_t i, int op, list sizes) except -1.0:

@@ -121,6 +121,10 @@ cdef int set_step(Machine vm, Py_ssize_t i, tuple given) except -1:
         elif hasattr(python.compute, "tiered"):
             python.compute = python.compute.tiered(vm.tier)
         vm.python[i] = python
+    elif step.kind == WG_NATIVE:
+        vm.python[i] = given[4]
+        step.native = keep_native(vm, given[1], given[2], given[3])
+        step.work = given[1].work
     elif step.kind == WG_NUMBERS:
         step.code = <const wg_code *>keep_array(vm, given[1], np.int32)
         step.work = given[2]
@@ -191,6 +195,7 @@ cdef Workspace new_workspace(Machine vm):
     for i in range(WG_CHUNK):
         w.space.ones[i] = 1.0
     w.space.sums = w.doubles(vm.sums)
+    w.space.native = <char *>w.doubles(vm.native_bytes // 8 + 1)
     w.space.loops = vm.loops
     w.space.partial = <wg_partial_loop>times_partial
     w.space.helpers = wg_call_helpers(helpers) if vm.wants_help else 0

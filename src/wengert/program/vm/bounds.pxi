@@ -84,6 +84,13 @@ cdef class Bounds:
         elif kind == WG_PACK:
             self.at_places(given[1], given[2])
             self.among_slots(given[3].tolist())
+        elif kind == WG_NATIVE:
+            _, found, operands, result, _ = given
+            dtypes = [x.dtype for x in found.operands] + [found.dtype]
+            for (array, slot, _, conversion, dims, strides, _), dtype in zip([*operands, result], dtypes):
+                if array >= 0:
+                    self.spread(array, dims, strides, self.arrays[array][2])
+                self.among_slots([slot] if slot >= 0 else [])
         elif kind == WG_PUT or kind == WG_SCATTER:
             self.at_places(given[1], given[3])
             self.inside(given[2], 0, 8 * len(given[3]))

@@ -18,6 +18,9 @@ cdef tuple described(tuple given):
     if given[0] == WG_PYTHON:
         step = given[1]
         return "python", slots_of(step.operands), slots_of([step.y] if step.y is not None else [])
+    if given[0] == WG_NATIVE:
+        step = given[4]
+        return "python", slots_of(step.operands), slots_of([step.y] if step.y is not None else [])
     if given[0] == WG_PRODUCT:
         return "python", [], [given[2]] if given[2] >= 0 else []        # not compiled either
     return (STEP_NAMES[given[0]], *given[1:]) if given[0] in STEP_NAMES else ("other",)

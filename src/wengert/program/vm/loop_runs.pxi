@@ -157,7 +157,9 @@ cdef int repeat_body(Machine vm, Workspace w, loop, Port *ins, Port *outs, char 
     cdef Py_ssize_t steps = loop.steps, carried = loop.carried, i = 0, j
     cdef Py_ssize_t inputs = len(vm.inputs), outputs = len(vm.outputs)
     cdef Py_ssize_t block = <Py_ssize_t>max(1.0, 1e8 / (vm.work[0] + 100.0))
-    cdef bint backward = loop.backward, quiet = not any([step is not None for step in vm.python])
+    cdef bint backward = loop.backward
+    cdef bint quiet = all([step is None or (<PythonStep>step).is_native for step in vm.python])
+    cdef Py_ssize_t at
     cdef int32_t failed = -1
     while i < steps:
         if quiet:
@@ -165,7 +167,10 @@ cdef int repeat_body(Machine vm, Workspace w, loop, Port *ins, Port *outs, char 
             with nogil:
                 for j in range(i, i + block):
                     enter(&w.space, ins, inputs, outs, outputs, carried, ends, entries, j, steps, backward)
-                    wg_run(vm.steps, 0, vm.count, &w.space, &failed)
+                    at = wg_run(vm.steps, 0, vm.count, &w.space, &failed)
+                    if failed < 0 and at < vm.count:        # a kernel declined
+                        with gil:
+                            failed = vm.run_from(w, at, True)
                     if failed >= 0:
                         break
                     leave(&w.space, outs, outputs)

@@ -1,6 +1,6 @@
 # Lowering, included by machine.pyx: a program becomes VM instructions ("steps").
 #
-# 1. Idioms (idioms.pxi): constant powers, reductions, and fills that are overwritten.
+# 1. Idioms (idioms.pxi): constant powers, reductions, and fills that are overwritten; native calls (native.pxi).
 # 2. Scheduling (scheduling.pxi): instructions are grouped into steps.
 # 3. Buffer allocation (allocation.pxi): arrays get allocations and scalars slots, reused after their last use.
 # 4. Instruction selection (selection.pxi, vector_selection.pxi): code is emitted step by step.
@@ -37,6 +37,7 @@ cdef class Lowering:
     cdef Py_ssize_t free
     cdef int slots
     cdef dict folds                 # reduction call: (function, strides of the result along the operand's axes)
+    cdef dict natives               # call or guard: the native call that computes it
     cdef set fills                  # filled arrays whose elements are all overwritten
     cdef dict constants             # bits of a constant: its slot
     cdef list loops                 # kernels with ufunc loops that are used
@@ -66,9 +67,11 @@ cdef class Lowering:
         self.slot = int32s(self.n)
         self.folds = {}
         self.fills = set()
+        self.natives = {}
         if not exact:
             find_powers(self)
             find_folds(self)
+            find_native_calls(self)
         self.find_operands()
         if drop_covered_fills(self):
             self.find_operands()

@@ -17,6 +17,7 @@ from cpython.ref cimport Py_INCREF, Py_REFCNT
 from libc.stdint cimport int16_t, int32_t, int64_t
 from libc.string cimport memcmp, memcpy, memset
 
+import functools
 import math
 import operator
 import os
@@ -32,6 +33,7 @@ from wengert.program.vm.runner cimport Repeated, Run
 
 from wengert.errors import GuardError
 from wengert.program.ir.call import Operand, fold_of, product_of
+from wengert.program.ir.native_calls import native_call, native_guard, native_pack
 from wengert.program.ir.opcode_table import ROWS, function
 from wengert.program.ir.verify import check
 from wengert.program.passes import cost, pipeline
@@ -42,6 +44,13 @@ cnp.import_array()
 
 cdef extern from "Python.h":
     PyObject **PySequence_Fast_ITEMS(object items)
+
+cdef extern from "numpy/ufuncobject.h":
+    ctypedef struct PyUFuncObject:
+        int nargs, ntypes
+        loop_function *functions
+        void *const *data
+        const char *types
 
 cdef extern from "numpy/arrayobject.h":
     object PyArray_NewFromDescr(PyTypeObject *subtype, cnp.dtype descr, int nd, const cnp.npy_intp *dims,
@@ -62,6 +71,36 @@ cdef extern from "vm_loops.h" nogil:
 
     ctypedef int (*wg_partial_loop)(int form, int op, int side, int add, Py_ssize_t n, const double *g,
                                     const double *a, const double *b, const double *y, double *out) noexcept nogil
+
+    ctypedef int (*wg_kernel)(const wg_native *call, char **operands, char *out, char *spare) noexcept nogil
+
+    ctypedef struct wg_operand:
+        int32_t array, slot
+        const char *constant
+        int conversion, ndim, is_packed
+        const Py_ssize_t *shape
+        const Py_ssize_t *strides
+        Py_ssize_t size, bytes
+
+    ctypedef struct wg_native:
+        wg_kernel run
+        const int64_t *params
+        int count
+        const wg_operand *operands
+        wg_operand result
+        Py_ssize_t spare
+        loop_function loop
+        void *data
+
+    ctypedef struct wg_named_kernel:
+        const char *name
+        wg_kernel run
+
+    const wg_named_kernel wg_named_kernels[]
+
+    enum:
+        WG_T_BOOL, WG_T_INT, WG_T_DOUBLE, WG_T_COMPLEX
+        WG_SAME_1, WG_SAME_8, WG_SAME_16, WG_BOOL_INT, WG_BOOL_DOUBLE, WG_INT_DOUBLE, WG_DOUBLE_COMPLEX, WG_DOUBLE_BOOL
 
     ctypedef struct wg_product:
         int32_t left, right, slot
@@ -85,6 +124,7 @@ cdef extern from "vm_loops.h" nogil:
         const int32_t *offsets
         const int32_t *slots
         const wg_product *product
+        const wg_native *native
         compiled_step run
         const int32_t *table
         Py_ssize_t entries, block, length
@@ -95,6 +135,7 @@ cdef extern from "vm_loops.h" nogil:
         double *scratch
         double **chunk
         Py_ssize_t *index
+        char *native
         double *ones
         double *sums
         const wg_loop *loops
@@ -106,7 +147,7 @@ cdef extern from "vm_loops.h" nogil:
 
     enum:
         WG_CHUNK, WG_CHUNK_APART, WG_BLOCK, WG_MIN_SHARED_WORK, WG_MAX_HELPERS
-        WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_PRODUCT, WG_COMPILED, WG_PYTHON
+        WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_PRODUCT, WG_COMPILED, WG_NATIVE, WG_PYTHON
         WG_MAX_PACKED
         WG_M_POSITIVE, WG_M_LOOP, WG_M_LOAD, WG_M_LOAD_BOOL, WG_M_GUARD, WG_M_GUARD_INT, WG_M_END
         WG_ERFC, WG_POWER, WG_SQRT, WG_RECIPROCAL, WG_DIVIDE, WG_LOG
@@ -143,6 +184,7 @@ include "bounds.pxi"
 # parts of the VM
 include "threads.pxi"
 include "workspace.pxi"
+include "native.pxi"
 
 cdef double MIN_WORK_WITHOUT_GIL = 20000.0      # operations before the next Python call from which to release the GIL
 
@@ -168,7 +210,7 @@ cdef class Machine(Run):
     cdef list passing               # allocations that belong to one run
     cdef list inputs, outputs       # Values
     cdef double[::1] numbers        # initial contents of the slots
-    cdef Py_ssize_t memory, arrays, chunks, sums, pointers, axes, blocks, entries
+    cdef Py_ssize_t memory, arrays, chunks, sums, pointers, axes, blocks, entries, native_bytes
     cdef bint wants_help            # whether an instruction is long enough to be shared among threads
     cdef list spaces
     cdef readonly str tier          # "auto", "vm" or "llvm"
@@ -369,10 +411,15 @@ cdef class Machine(Run):
 
     cdef int run_steps(self, Workspace w) except -2:
         """Run all VM instructions; return the index of a failed guard, or -1."""
-        cdef Py_ssize_t i = 0
+        return self.run_from(w, 0, False)
+
+    cdef int run_from(self, Workspace w, Py_ssize_t i, bint is_declined) except -2:
+        """As `run_steps`, beginning with an instruction; Python computes that one if its kernel declined."""
         cdef int32_t failed = -1
         while True:
-            if self.work[i] > MIN_WORK_WITHOUT_GIL:
+            if is_declined:
+                is_declined = False
+            elif self.work[i] > MIN_WORK_WITHOUT_GIL:
                 with nogil:
                     i = wg_run(self.steps, i, self.count, &w.space, &failed)
             else:
@@ -424,7 +471,8 @@ cdef object written(out, y):
 
 
 #: names of the kernel types in a schedule
-KERNEL_NAMES = {NUMBERS: "scalar", VECTOR: "vector", PACKING: "pack", MOVING: "scatter", PYTHON: "call"}
+KERNEL_NAMES = {NUMBERS: "scalar", VECTOR: "vector", PACKING: "pack", MOVING: "scatter", NATIVE: "native",
+                PYTHON: "call"}
 
 
 def schedule(listing, bint exact=False):

@@ -49,6 +49,8 @@ cdef int run_python(Machine vm, Workspace w, PythonStep step) except -2:
         del arguments
         if step.y.is_scalar:
             w.space.slots[step.y.where] = y
+        elif step.is_native:
+            store_result(w, step, y)
         else:
             set_result(vm, w, step, y)
     return -1

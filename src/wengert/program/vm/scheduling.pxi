@@ -141,6 +141,8 @@ cdef int kind_of_step(Lowering low, Py_ssize_t i) except -1:
     """Return the kind of step for an instruction that is neither scalar nor vector code."""
     if low.op[i] == Op.PACK and low.layout(i).kind == DOUBLES:
         return PACKING
+    if i in low.natives or is_small_product(low, i):
+        return NATIVE
     cdef Py_ssize_t source = low.c[i] if low.op[i] == Op.PUT else low.a[i]
     if low.op[i] == Op.SCATTER or low.op[i] == Op.PUT:
         if low.layout(i).kind == low.layout(source).kind == DOUBLES and low.layout(source).is_c:

@@ -61,12 +61,15 @@ cdef int allocate_and_emit(Lowering low) except -1:
         if not members:
             continue
         for i in members:
-            if low.op[i] == Op.PLACE or low.op[i] == Op.PACK or low.op[i] == Op.PUT:
+            if step.kind != NATIVE and (low.op[i] == Op.PLACE or low.op[i] == Op.PACK or low.op[i] == Op.PUT):
                 reuse_or_copy(low, i, s)
             elif low.is_scalar(i):
-                new_slot(low, i)
+                if low.op[i] != Op.GUARD:
+                    new_slot(low, i)
+            elif step.kind == NATIVE:
+                new_alloc(low, WORK, i, s)
             elif step.kind == PYTHON and low.op[i] != Op.GUARD:
-                new_alloc(low, WORK if is_small_product(low, i) or may_take_out(low, i) else RESULT, i, s)
+                new_alloc(low, WORK if may_take_out(low, i) else RESULT, i, s)
             elif low.needed[i] or step.kind == MOVING:
                 new_alloc(low, WORK, i, s)
         if step.kind == VECTOR and len(members) == 1 and is_zeros(low, members[0]):
@@ -77,7 +80,9 @@ cdef int allocate_and_emit(Lowering low) except -1:
             emit_pack(low, step.members[0])
         elif step.kind == MOVING:
             emit_moved(low, step.members[0])
-        elif is_small_product(low, step.members[0]):
+        elif step.kind == NATIVE and step.members[0] in low.natives:
+            emit_native(low, step.members[0])
+        elif step.kind == NATIVE:
             emit_product(low, step.members[0])
         else:
             emit_python(low, step.members[0])

@@ -97,6 +97,7 @@ cdef class PythonStep:
     cdef dict kwargs
     cdef list operands
     cdef Value y
+    cdef bint is_native             # whether it replaces a native call, whose result is in the workspace
     cdef bint takes_out             # whether the function writes its result to the workspace by out=
     cdef int guard
     cdef object expected

@@ -552,6 +552,9 @@ ptrdiff_t wg_run(const wg_step *steps, ptrdiff_t i, ptrdiff_t count, const wg_sp
         case WG_PRODUCT:
             wg_multiply(s->product, w->slots, w->where, s->array < 0 ? 0 : (double *)w->where[s->array]);
             break;
+        case WG_NATIVE:
+            if (wg_call_native(s->native, w->slots, w->where, w->native)) return i;
+            break;
         default: return i;
         }
     }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "list.h"
+#include "native.h"
 #include "small_matmul.h"
 #include "thread_pool.h"
 
@@ -103,7 +104,7 @@ enum { WG_CHUNK = 512, WG_CHUNK_APART = 536 };
 enum { WG_BLOCK = 1 << 15 };    /* elements per block; longer steps run in blocks */
 enum { WG_MIN_SHARED_WORK = 300000 }; /* operations times elements of a step from which threads share it */
 enum { WG_MIN_MEMCPY = 8 }; /* row length from which memcpy is faster than a loop */
-enum { WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_PRODUCT, WG_COMPILED, WG_PYTHON }; /* kinds of steps */
+enum { WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_PRODUCT, WG_COMPILED, WG_NATIVE, WG_PYTHON }; /* kinds of steps */
 
 typedef struct {
     int kind;
@@ -125,6 +126,7 @@ typedef struct {
     ptrdiff_t size;
     const int32_t *offsets, *slots;
     const wg_product *product; /* PRODUCT: to `array` or a slot */
+    const wg_native *native;   /* NATIVE: left to Python if the kernel declines */
     /* COMPILED: returns the index of a failed guard, or -1 */
     int32_t (*run)(double *slots, char **where, const int32_t *table);
     const int32_t *table; /* arrays and slots; for a step in blocks then the slots of its sums and the range */
@@ -139,6 +141,7 @@ typedef struct wg_space {
     double *scratch; /* chunks */
     double **chunk;  /* pointers of the current vector step, by slot */
     ptrdiff_t *index;
+    char *native;    /* packed operands of a native call */
     double *ones;
     double *sums;
     const wg_loop *loops;

@@ -5,7 +5,7 @@
 cdef enum:
     DOUBLES, BOOLS, OTHER                   # classes of element types
     GIVEN, CONSTANT, WORK, FRESH, RESULT    # allocations: input, constant, workspace, new output, result of a call
-    NUMBERS, VECTOR, PACKING, MOVING, PYTHON        # kinds of steps in the schedule
+    NUMBERS, VECTOR, PACKING, MOVING, NATIVE, PYTHON        # kinds of steps in the schedule
     CUBE = 1100, FOURTH, ROOT               # opcodes of powers with constant exponent
     END = 1 << 30                           # position of the last use of an output
     MIN_IN_WORKSPACE = 1 << 16              # bytes from which a call's result goes to the workspace, to reuse its pages

@@ -1,0 +1,487 @@
+/* Native calls: packing of operands, and kernels that move, order, accumulate and multiply elements. */
+#include "native.h"
+
+#include <fenv.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- packing */
+
+#define WG_CONVERTED(NAME, FROM, TO, VALUE)                                    \
+    case NAME:                                                                 \
+        for (j = 0; j < inner; j++) {                                          \
+            const FROM a = *(const FROM *)(from + j * step_from);              \
+            *(TO *)(to + j * step_to) = VALUE;                                 \
+        }                                                                      \
+        break;
+
+typedef struct {
+    double re, im;
+} wg_complex;
+
+static void wg_convert(int conversion, const char *from, ptrdiff_t step_from, char *to, ptrdiff_t step_to,
+                       ptrdiff_t inner) {
+    ptrdiff_t j;
+    switch (conversion) {
+        WG_CONVERTED(WG_SAME_1, char, char, a)
+        WG_CONVERTED(WG_SAME_8, double, double, a)
+        WG_CONVERTED(WG_SAME_16, wg_complex, wg_complex, a)
+        WG_CONVERTED(WG_BOOL_INT, char, int64_t, a != 0)
+        WG_CONVERTED(WG_BOOL_DOUBLE, char, double, a != 0)
+        WG_CONVERTED(WG_INT_DOUBLE, int64_t, double, (double)a)
+        WG_CONVERTED(WG_DOUBLE_BOOL, double, char, a != 0.0)
+    default: /* WG_DOUBLE_COMPLEX */
+        for (j = 0; j < inner; j++) {
+            const wg_complex z = {*(const double *)(from + j * step_from), 0.0};
+            *(wg_complex *)(to + j * step_to) = z;
+        }
+    }
+}
+
+static ptrdiff_t wg_itemsize(int conversion) {
+    return conversion == WG_SAME_1 || conversion == WG_DOUBLE_BOOL                ? 1
+           : conversion == WG_SAME_16 || conversion == WG_DOUBLE_COMPLEX ? 16 : 8;
+}
+
+/* Copy between strided memory at `array` and contiguous memory at `line`. */
+static void wg_pack(const wg_operand *x, char *array, char *line, int to_array) {
+    const int last = x->ndim - 1;
+    const ptrdiff_t inner = last >= 0 ? x->shape[last] : 1, step = last >= 0 ? x->strides[last] : 0;
+    const ptrdiff_t item = wg_itemsize(x->conversion);
+    ptrdiff_t index[WG_MAX_AXES] = {0}, left = x->size;
+    int d;
+    while (left > 0) {
+        if (to_array)
+            wg_convert(x->conversion, line, item, array, step, inner);
+        else
+            wg_convert(x->conversion, array, step, line, item, inner);
+        line += inner * item;
+        left -= inner;
+        for (d = last - 1; d >= 0; d--) {
+            array += x->strides[d];
+            if (++index[d] < x->shape[d]) break;
+            array -= x->shape[d] * x->strides[d];
+            index[d] = 0;
+        }
+    }
+}
+
+int wg_call_native(const wg_native *call, double *slots, char **where, char *memory) {
+    char *in[WG_MAX_OPERANDS], *out, *line = memory;
+    const wg_operand *y = &call->result;
+    int k, declined;
+    for (k = 0; k < call->count; k++) {
+        const wg_operand *x = &call->operands[k];
+        char *from = x->array >= 0 ? where[x->array] : x->slot >= 0 ? (char *)&slots[x->slot] : (char *)x->constant;
+        if (x->is_packed)
+            in[k] = from;
+        else {
+            wg_pack(x, from, line, 0);
+            in[k] = line;
+        }
+        line += x->bytes;
+    }
+    out = !y->is_packed ? line : y->array >= 0 ? where[y->array] : (char *)&slots[y->slot];
+    declined = call->run(call, in, out, memory + call->spare);
+    if (!declined && !y->is_packed) {
+        if (y->array >= 0)
+            wg_pack(y, where[y->array], line, 1);
+        else
+            slots[y->slot] = *line != 0; /* a flag */
+    }
+    return declined;
+}
+
+/* ---- NumPy's own loops. Parameters: whether the loop reports an error by the flag "invalid", numbers of results and of
+ * dimensions, then the offsets of the results in bytes, the dimensions and the steps. */
+
+static int wg_loop_of_ufunc(const wg_native *call, char **in, char *out, char *spare) {
+    const int64_t *p = call->params;
+    const int results = (int)p[1], dims = (int)p[2];
+    char *args[WG_MAX_OPERANDS + 4];
+    int k;
+    (void)spare;
+    for (k = 0; k < call->count; k++) args[k] = in[k];
+    for (k = 0; k < results; k++) args[call->count + k] = out + p[3 + k];
+    if (p[0]) feclearexcept(FE_INVALID);
+    call->loop(args, (const ptrdiff_t *)(p + 3 + results), (const ptrdiff_t *)(p + 3 + results + dims), call->data);
+    return p[0] && fetestexcept(FE_INVALID) != 0;
+}
+
+/* ---- reductions and accumulations of rows. Parameters: rows, length, function. */
+
+enum { WG_F_ANY, WG_F_ALL, WG_F_COUNT, WG_F_MAX, WG_F_MIN, WG_F_ADD, WG_F_MULTIPLY, WG_F_LARGEST, WG_F_LEAST, WG_F_SUM,
+       WG_F_LENGTH, WG_F_MEAN };
+
+static int wg_count(const wg_native *call, char **in, char *out, char *spare) {
+    const int64_t rows = call->params[0], n = call->params[1], op = call->params[2];
+    const char *x = in[0];
+    int64_t i, j;
+    (void)spare;
+    for (i = 0; i < rows; i++, x += n) {
+        int64_t count = 0;
+        for (j = 0; j < n; j++) count += x[j] != 0;
+        if (op == WG_F_COUNT)
+            ((int64_t *)out)[i] = count;
+        else
+            out[i] = op == WG_F_ALL ? count == n : count > 0;
+    }
+    return 0;
+}
+
+/* Fourth parameter: the first value. A NaN is kept, since no comparison with it is true. */
+static int wg_fold(const wg_native *call, char **in, char *out, char *spare) {
+    const int64_t rows = call->params[0], n = call->params[1], op = call->params[2];
+    const double *x = (const double *)in[0];
+    double *y = (double *)out, first;
+    int64_t i, j;
+    (void)spare;
+    memcpy(&first, &call->params[3], sizeof first);
+    for (i = 0; i < rows; i++, x += n) {
+        double s = first;
+        switch (op) {
+        case WG_F_MAX:
+            for (j = 0; j < n; j++) s = s >= x[j] || s != s ? s : x[j];
+            break;
+        case WG_F_MIN:
+            for (j = 0; j < n; j++) s = s <= x[j] || s != s ? s : x[j];
+            break;
+        case WG_F_LARGEST:
+            for (j = 0; j < n; j++) s = s >= fabs(x[j]) || s != s ? s : fabs(x[j]);
+            break;
+        case WG_F_LEAST:
+            for (j = 0; j < n; j++) s = s <= fabs(x[j]) || s != s ? s : fabs(x[j]);
+            break;
+        case WG_F_ADD:
+        case WG_F_MEAN:
+            for (j = 0; j < n; j++) s += x[j];
+            s = op == WG_F_MEAN ? s / (double)n : s;
+            break;
+        case WG_F_SUM:
+            for (j = 0; j < n; j++) s += fabs(x[j]);
+            break;
+        case WG_F_LENGTH:
+            for (j = 0; j < n; j++) s += x[j] * x[j];
+            s = sqrt(s);
+            break;
+        default:
+            for (j = 0; j < n; j++) s *= x[j];
+        }
+        y[i] = s;
+    }
+    return 0;
+}
+
+static int wg_accumulate(const wg_native *call, char **in, char *out, char *spare) {
+    const int64_t rows = call->params[0], n = call->params[1], op = call->params[2];
+    const double *x = (const double *)in[0];
+    double *y = (double *)out;
+    int64_t i, j;
+    (void)spare;
+    for (i = 0; i < rows; i++, x += n, y += n) {
+        double s = y[0] = x[0];
+        for (j = 1; j < n; j++) y[j] = s = op == WG_F_ADD ? s + x[j] : s * x[j];
+    }
+    return 0;
+}
+
+/* ---- order. Parameters: rows, length. */
+
+/* A before B; NaN comes last. */
+#define WG_BEFORE(A, B) ((A) < (B) || ((B) != (B) && (A) == (A)))
+
+/* Stable order of a row by insertion; returns whether two elements are equal. */
+static int wg_order(const double *x, int64_t n, int64_t *order) {
+    int64_t j, k;
+    int ties = 0;
+    for (j = 0; j < n; j++) {
+        for (k = j; k > 0 && WG_BEFORE(x[j], x[order[k - 1]]); k--) order[k] = order[k - 1];
+        ties |= k > 0 && !WG_BEFORE(x[order[k - 1]], x[j]);
+        order[k] = j;
+    }
+    return ties;
+}
+
+/* Third parameter: whether to decline ties, whose order NumPy does not define. */
+static int wg_argsort(const wg_native *call, char **in, char *out, char *spare) {
+    const int64_t rows = call->params[0], n = call->params[1];
+    int64_t i;
+    (void)spare;
+    for (i = 0; i < rows; i++)
+        if (wg_order((const double *)in[0] + i * n, n, (int64_t *)out + i * n) && call->params[2]) return 1;
+    return 0;
+}
+
+static int wg_sort(const wg_native *call, char **in, char *out, char *spare) {
+    const int64_t rows = call->params[0], n = call->params[1];
+    const double *x = (const double *)in[0];
+    double *y = (double *)out;
+    int64_t i, j, k;
+    (void)spare;
+    for (i = 0; i < rows; i++, x += n, y += n)
+        for (j = 0; j < n; j++) {
+            const double a = x[j];
+            for (k = j; k > 0 && WG_BEFORE(a, y[k - 1]); k--) y[k] = y[k - 1];
+            y[k] = a;
+        }
+    return 0;
+}
+
+static int wg_median(const wg_native *call, char **in, char *out, char *spare) {
+    const int64_t rows = call->params[0], n = call->params[1];
+    const double *x = (const double *)in[0];
+    int64_t *order = (int64_t *)spare, i;
+    for (i = 0; i < rows; i++, x += n) {
+        wg_order(x, n, order);
+        if (x[order[n - 1]] != x[order[n - 1]]) return 1;
+        ((double *)out)[i] = n % 2 ? x[order[n / 2]] : (x[order[n / 2 - 1]] + x[order[n / 2]]) / 2.0;
+    }
+    return 0;
+}
+
+/* Linear interpolation between sorted elements, as ``numpy.quantile`` does it. Parameters: rows, length, number of
+ * quantiles, their scale. */
+static int wg_quantile(const wg_native *call, char **in, char *out, char *spare) {
+    const int64_t rows = call->params[0], n = call->params[1], count = call->params[2];
+    const double *x = (const double *)in[0], *q = (const double *)in[1], scale = (double)call->params[3];
+    int64_t *order = (int64_t *)spare, i, k;
+    for (i = 0; i < rows; i++, x += n) {
+        wg_order(x, n, order);
+        if (x[order[n - 1]] != x[order[n - 1]]) return 1;
+        for (k = 0; k < count; k++) {
+            const double at = q[k] / scale * (double)(n - 1), low = floor(at), t = at - low;
+            double a, b, y;
+            if (!(at >= 0.0 && at <= (double)(n - 1))) return 1;
+            a = x[order[(int64_t)low]];
+            b = x[order[(int64_t)low < n - 1 ? (int64_t)low + 1 : n - 1]];
+            y = t >= 0.5 ? b - (b - a) * (1.0 - t) : a + (b - a) * t;
+            if (y != y) return 1;
+            ((double *)out)[k * rows + i] = y;
+        }
+    }
+    return 0;
+}
+
+/* Third parameter: whether to find the minimum. The first NaN counts as the extremum. */
+static int wg_argmax(const wg_native *call, char **in, char *out, char *spare) {
+    const int64_t rows = call->params[0], n = call->params[1], is_min = call->params[2];
+    const double *x = (const double *)in[0];
+    int64_t i, j;
+    (void)spare;
+    for (i = 0; i < rows; i++, x += n) {
+        int64_t best = 0;
+        for (j = 1; j < n && x[best] == x[best]; j++)
+            if (x[j] != x[j] || (is_min ? x[j] < x[best] : x[j] > x[best])) best = j;
+        ((int64_t *)out)[i] = best;
+    }
+    return 0;
+}
+
+/* Third parameter: whether the place is behind equal elements. */
+static int wg_search(const wg_native *call, char **in, char *out, char *spare) {
+    const int64_t n = call->params[0], count = call->params[1], is_right = call->params[2];
+    const double *a = (const double *)in[0], *x = (const double *)in[1];
+    int64_t i, k;
+    (void)spare;
+    for (i = 0; i < count; i++) {
+        if (x[i] != x[i]) return 1;
+        for (k = 0; k < n && (is_right ? !(x[i] < a[k]) : a[k] < x[i]); k++) {}
+        ((int64_t *)out)[i] = k;
+    }
+    for (k = 1; k < n; k++)
+        if (!(a[k - 1] <= a[k])) return 1;
+    return 0;
+}
+
+/* ---- elementwise functions that are no ufuncs. Parameters: count, function, then those of the function. */
+
+enum { WG_E_SINC, WG_E_ROUND, WG_E_POSITIVE_INFINITE, WG_E_NEGATIVE_INFINITE };
+
+static int wg_elementwise(const wg_native *call, char **in, char *out, char *spare) {
+    const int64_t n = call->params[0];
+    const double *x = (const double *)in[0];
+    double *y = (double *)out, power;
+    int64_t j;
+    (void)spare;
+    switch (call->params[1]) {
+    case WG_E_SINC:
+        for (j = 0; j < n; j++) {
+            const double a = 3.14159265358979323846 * x[j];
+            y[j] = a == 0.0 ? 1.0 : sin(a) / a;
+        }
+        break;
+    case WG_E_ROUND:
+        memcpy(&power, &call->params[2], sizeof power);
+        for (j = 0; j < n; j++) y[j] = rint(x[j] * power) / power;
+        break;
+    case WG_E_POSITIVE_INFINITE:
+        for (j = 0; j < n; j++) out[j] = x[j] == INFINITY;
+        break;
+    default:
+        for (j = 0; j < n; j++) out[j] = x[j] == -INFINITY;
+    }
+    return 0;
+}
+
+/* Whether all pairs are close. Parameters: count, relative and absolute tolerance, whether NaN equals NaN. */
+static int wg_all_close(const wg_native *call, char **in, char *out, char *spare) {
+    const double *a = (const double *)in[0], *b = (const double *)in[1];
+    double tolerance[2];
+    int64_t j;
+    (void)spare;
+    memcpy(tolerance, call->params + 1, sizeof tolerance);
+    *out = 1;
+    for (j = 0; j < call->params[0]; j++) {
+        const int is_nan = a[j] != a[j] && b[j] != b[j];
+        const int is_close = fabs(b[j]) < INFINITY && fabs(a[j] - b[j]) <= tolerance[1] + tolerance[0] * fabs(b[j]);
+        if (!(is_close || a[j] == b[j] || (is_nan && call->params[3]))) *out = 0;
+    }
+    return 0;
+}
+
+/* Differences of rows in place, `order` times. Parameters: rows, length, order. */
+static int wg_difference(const wg_native *call, char **in, char *out, char *spare) {
+    const int64_t rows = call->params[0], n = call->params[1], order = call->params[2];
+    const double *x = (const double *)in[0];
+    double *y = (double *)out, *line = (double *)spare;
+    int64_t i, j, k;
+    for (i = 0; i < rows; i++, x += n, y += n - order) {
+        memcpy(line, x, (size_t)n * sizeof(double));
+        for (k = 1; k <= order; k++)
+            for (j = 0; j < n - k; j++) line[j] = line[j + 1] - line[j];
+        memcpy(y, line, (size_t)(n - order) * sizeof(double));
+    }
+    return 0;
+}
+
+/* ---- moves of elements */
+
+static void wg_copy_item(char *to, const char *from, int64_t item) {
+    if (item == 8)
+        memcpy(to, from, 8);
+    else
+        memcpy(to, from, (size_t)item);
+}
+
+/* Rows of n elements of `item` bytes, taken at `count` indices each. */
+static int wg_take(const wg_native *call, char **in, char *out, char *spare) {
+    const int64_t *p = call->params, rows = p[0], n = p[1], count = p[2], item = p[3];
+    const int64_t *at = (const int64_t *)in[1];
+    const char *x = in[0];
+    int64_t i, j;
+    (void)spare;
+    for (i = 0; i < rows; i++, x += n * item)
+        for (j = 0; j < count; j++, at++, out += item) {
+            const int64_t k = *at < 0 ? *at + n : *at;
+            if (k < 0 || k >= n) return 1;
+            wg_copy_item(out, x + k * item, item);
+        }
+    return 0;
+}
+
+/* Elements of several operands in a fixed order: parameters are the item size, the count, and pairs. */
+static int wg_rearrange(const wg_native *call, char **in, char *out, char *spare) {
+    const int64_t *p = call->params, item = p[0], count = p[1];
+    int64_t j;
+    (void)spare;
+    for (j = 0, p += 2; j < count; j++, p += 2, out += item) wg_copy_item(out, in[p[0]] + p[1] * item, item);
+    return 0;
+}
+
+static int wg_bincount(const wg_native *call, char **in, char *out, char *spare) {
+    const int64_t count = call->params[0], n = call->params[1], *at = (const int64_t *)in[0];
+    const double *z = (const double *)in[1];
+    double *y = (double *)out;
+    int64_t j;
+    (void)spare;
+    memset(out, 0, (size_t)n * sizeof(double));
+    for (j = 0; j < count; j++) {
+        if (at[j] < 0 || at[j] >= n) return 1;
+        y[at[j]] += z[j];
+    }
+    return 0;
+}
+
+static int wg_select(const wg_native *call, char **in, char *out, char *spare) {
+    const int64_t n = call->params[0], item = call->params[1];
+    int64_t j;
+    (void)spare;
+    for (j = 0; j < n; j++) wg_copy_item(out + j * item, in[in[0][j] ? 1 : 2] + j * item, item);
+    return 0;
+}
+
+/* Succeeds if the operand equals a constant. */
+static int wg_equals(const wg_native *call, char **in, char *out, char *spare) {
+    (void)out, (void)spare;
+    return memcmp(in[0], in[1], (size_t)call->params[0]) != 0;
+}
+
+/* ---- products */
+
+/* Products with strong zero; second parameter: whether they are complex. Complex NaN and infinities are left to NumPy. */
+static int wg_strong(const wg_native *call, char **in, char *out, char *spare) {
+    const int64_t n = call->params[0];
+    const double *g = (const double *)in[0], *p = (const double *)in[1];
+    const wg_complex *a = (const wg_complex *)in[0], *b = (const wg_complex *)in[1];
+    wg_complex *y = (wg_complex *)out;
+    double check = 0.0;
+    int64_t j;
+    (void)spare;
+    if (!call->params[1]) {
+        for (j = 0; j < n; j++) ((double *)out)[j] = g[j] == 0.0 || p[j] == 0.0 ? 0.0 : g[j] * p[j];
+        return 0;
+    }
+    for (j = 0; j < n; j++) {
+        y[j].re = a[j].re * b[j].re - a[j].im * b[j].im;
+        y[j].im = a[j].re * b[j].im + a[j].im * b[j].re;
+        check += (y[j].re - y[j].re) + (y[j].im - y[j].im);
+    }
+    return check != 0.0;
+}
+
+/* y[i] = sum over j of v[j] a[i + shift +- j]: parameters are lengths of a, v and y, the shift and the direction. */
+static int wg_convolve(const wg_native *call, char **in, char *out, char *spare) {
+    const int64_t *p = call->params, m = p[0], n = p[1], count = p[2], shift = p[3], way = p[4];
+    const double *a = (const double *)in[0], *v = (const double *)in[1];
+    double *y = (double *)out;
+    int64_t i, j;
+    (void)spare;
+    memset(out, 0, (size_t)count * sizeof(double));
+    for (j = 0; j < n; j++) {
+        const int64_t start = shift + way * j, low = start < 0 ? -start : 0, high = m - start < count ? m - start : count;
+        for (i = low; i < high; i++) y[i] += v[j] * a[i + start];
+    }
+    return 0;
+}
+
+/* Sum of products over labels. Parameters: number of labels, lengths, strides of the result and of each factor. */
+static int wg_contract(const wg_native *call, char **in, char *out, char *spare) {
+    const int labels = (int)call->params[0], last = labels - 1;
+    const int64_t *size = call->params + 2, *steps = size + labels;
+    ptrdiff_t at[WG_MAX_OPERANDS + 1] = {0}, index[WG_MAX_AXES] = {0};
+    double *y = (double *)out;
+    int d, k;
+    (void)spare;
+    memset(out, 0, (size_t)call->params[1] * sizeof(double));
+    for (;;) {
+        double term = ((const double *)in[0])[at[1]];
+        for (k = 1; k < call->count; k++) term *= ((const double *)in[k])[at[k + 1]];
+        y[at[0]] += term;
+        for (d = last; d >= 0; d--) {
+            const int more = ++index[d] < size[d];
+            for (k = 0; k <= call->count; k++) at[k] += (more ? 1 : 1 - size[d]) * steps[k * labels + d];
+            if (more) break;
+            index[d] = 0;
+        }
+        if (d < 0) return 0;
+    }
+}
+
+const wg_named_kernel wg_named_kernels[] = {
+    {"loop", wg_loop_of_ufunc}, {"count", wg_count}, {"fold", wg_fold}, {"accumulate", wg_accumulate},
+    {"argsort", wg_argsort}, {"quantile", wg_quantile}, {"elementwise", wg_elementwise},
+    {"all close", wg_all_close}, {"difference", wg_difference}, {"sort", wg_sort}, {"median", wg_median}, {"argmax", wg_argmax}, {"search", wg_search},
+    {"take", wg_take}, {"rearrange", wg_rearrange}, {"bincount", wg_bincount}, {"select", wg_select},
+    {"equals", wg_equals}, {"strong", wg_strong}, {"convolve", wg_convolve}, {"contract", wg_contract},
+    {"solve", wg_solve}, {"inverse", wg_inverse}, {"determinant", wg_determinant}, {"cholesky", wg_cholesky},
+    {"cholesky adjoint", wg_cholesky_adjoint}, {"qr", wg_qr}, {0, 0}};

@@ -1,0 +1,59 @@
+/* Native calls: functions of small arrays that a step computes in C, on operands packed to contiguous memory.
+ *
+ * A kernel returns 0, or 1 to decline: then the VM calls the NumPy function on the same operands, so that errors,
+ * warnings and rare cases (singular matrices, ties, NaN) are NumPy's own.
+ */
+#ifndef WENGERT_NATIVE_H
+#define WENGERT_NATIVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Element types of kernels, and conversions when an operand is packed or a result stored. */
+enum { WG_T_BOOL, WG_T_INT, WG_T_DOUBLE, WG_T_COMPLEX };
+enum { WG_SAME_1, WG_SAME_8, WG_SAME_16, WG_BOOL_INT, WG_BOOL_DOUBLE, WG_INT_DOUBLE, WG_DOUBLE_COMPLEX,
+       WG_DOUBLE_BOOL };
+enum { WG_MAX_AXES = 16, WG_MAX_OPERANDS = 64 };
+
+typedef struct {
+    int32_t array;        /* in memory at this array; -1: in `slot` or `constant` */
+    int32_t slot;         /* scalar; -1: in `constant`, packed already */
+    const char *constant;
+    int conversion, ndim, is_packed; /* is_packed: contiguous and of the right type */
+    const ptrdiff_t *shape, *strides;
+    ptrdiff_t size, bytes; /* elements, and bytes when packed, rounded up to 16 */
+} wg_operand;
+
+struct wg_native;
+typedef int (*wg_kernel)(const struct wg_native *call, char **in, char *out, char *spare);
+
+typedef struct wg_native {
+    wg_kernel run;
+    const int64_t *params;
+    int count;
+    const wg_operand *operands;
+    wg_operand result;
+    ptrdiff_t spare;     /* offset of the kernel's own memory behind the packed operands */
+    void (*loop)(char **args, const ptrdiff_t *dims, const ptrdiff_t *steps, void *data); /* of a ufunc */
+    void *data;
+} wg_native;
+
+typedef struct {
+    const char *name;
+    wg_kernel run;
+} wg_named_kernel;
+
+extern const wg_named_kernel wg_named_kernels[]; /* ends with a null name */
+
+/* Compute a call; `memory` holds packed operands. Returns 0, or 1 if the kernel declined. */
+int wg_call_native(const wg_native *call, double *slots, char **where, char *memory);
+
+/* native_linalg.c */
+int wg_solve(const wg_native *call, char **in, char *out, char *spare);
+int wg_inverse(const wg_native *call, char **in, char *out, char *spare);
+int wg_determinant(const wg_native *call, char **in, char *out, char *spare);
+int wg_cholesky(const wg_native *call, char **in, char *out, char *spare);
+int wg_cholesky_adjoint(const wg_native *call, char **in, char *out, char *spare);
+int wg_qr(const wg_native *call, char **in, char *out, char *spare);
+
+#endif

@@ -1,0 +1,179 @@
+# Native calls, included by machine.pyx: calls on small arrays and guards that the VM computes by a C kernel.
+#
+# Each has the Python step that replaces it when the kernel declines.
+
+cdef dict NATIVE_TYPES = {BOOL: WG_T_BOOL, np.dtype(np.int64): WG_T_INT, FLOAT: WG_T_DOUBLE,
+                          np.dtype(complex): WG_T_COMPLEX}
+#: how packing converts elements, by the types before and after
+cdef dict CONVERSIONS = {
+    (WG_T_BOOL, WG_T_BOOL): WG_SAME_1, (WG_T_INT, WG_T_INT): WG_SAME_8, (WG_T_DOUBLE, WG_T_DOUBLE): WG_SAME_8,
+    (WG_T_COMPLEX, WG_T_COMPLEX): WG_SAME_16, (WG_T_BOOL, WG_T_INT): WG_BOOL_INT,
+    (WG_T_BOOL, WG_T_DOUBLE): WG_BOOL_DOUBLE, (WG_T_INT, WG_T_DOUBLE): WG_INT_DOUBLE,
+    (WG_T_DOUBLE, WG_T_COMPLEX): WG_DOUBLE_COMPLEX, (WG_T_DOUBLE, WG_T_BOOL): WG_DOUBLE_BOOL}
+
+
+cdef dict kernels_by_name():
+    cdef const wg_named_kernel *item = wg_named_kernels
+    cdef dict found = {}
+    while item.name != NULL:
+        found[item.name.decode()] = <size_t>item.run
+        item += 1
+    return found
+
+
+cdef dict NATIVE_KERNELS = kernels_by_name()
+
+
+cdef int find_native_calls(Lowering low) except -1:
+    """Find the calls and guards that have a kernel."""
+    cdef Py_ssize_t i
+    cdef int op
+    for i in range(low.n):
+        op = low.op[i]
+        if op == Op.CALL and i not in low.folds and not is_small_product(low, i):
+            call = low.listing.calls[low.a[i]]
+            found = native_call(call, functools.partial(type_of_value, low), *type_of_value(low, i))
+        elif op == Op.PACK and low.layout(i).kind == BOOLS and low.layout(i).is_c:
+            offsets, values = low.listing.packs[low.b[i]]
+            if low.a[i] >= 0 and not (low.layout(low.a[i]).is_c and low.layout(low.a[i]).kind == BOOLS):
+                continue
+            found = native_pack(len(values), low.a[i] >= 0, offsets, *type_of_value(low, i))
+        elif op == Op.GUARD and not low.is_scalar(low.a[i]):
+            found = native_guard(low.listing.guards[low.b[i]][0], *type_of_value(low, low.a[i]))
+        else:
+            continue
+        if found is not None:
+            low.natives[i] = found
+
+
+cdef tuple type_of_value(Lowering low, Py_ssize_t i):
+    """Return dtype and shape of a value."""
+    if low.is_scalar(i):
+        return BOOL if low.type[i] == 1 else FLOAT, ()
+    return low.layout(i).dtype, low.layout(i).shape
+
+
+cdef int emit_native(Lowering low, Py_ssize_t i) except -1:
+    """Emit a native call: its operands and result as tuples, and the Python step that replaces it."""
+    found = low.natives[i]
+    values = low.operands(i)
+    result = None
+    if low.op[i] == Op.CALL:
+        result = native_result(low, i, found)
+        values = low.listing.calls[low.a[i]].operands
+    elif low.op[i] == Op.PACK:
+        result = native_result(low, i, found)
+    operands = [native_operand(low, given, values) for given in found.operands]
+    emit_python(low, i)
+    step = low.emitted.pop()[1]
+    (<PythonStep>step).is_native = True
+    low.emitted.append((WG_NATIVE, found, operands, result, step))
+    return 0
+
+
+cdef tuple native_operand(Lowering low, given, values):
+    """Return array, slot, constant, conversion, shape, strides and whether the operand needs no packing."""
+    cdef Layout layout
+    cdef int before
+    kind = NATIVE_TYPES[given.dtype]
+    if type(given.argument) is not Operand:
+        array = np.asarray(given.argument)
+        array = array if given.axes is None else array.transpose(given.axes)
+        constant = np.ascontiguousarray(np.broadcast_to(array, given.shape), given.dtype)
+        return -1, -1, constant, CONVERSIONS[kind, kind], given.shape, (), True
+    u = values[given.argument.position]
+    if low.is_scalar(u):
+        before = WG_T_DOUBLE        # slots hold flags as doubles
+        is_packed = kind == WG_T_DOUBLE and math.prod(given.shape) == 1
+        return -1, low.slot[u], None, CONVERSIONS[before, kind], given.shape, (0,) * len(given.shape), is_packed
+    layout = low.layout(u)
+    shape, strides = layout.shape, layout.strides
+    if given.axes is not None:
+        shape, strides = [tuple([line[d] for d in given.axes]) for line in (shape, strides)]
+    missing = len(given.shape) - len(shape)
+    strides = (0,) * missing + tuple([s if n == m else 0 for n, m, s in zip(shape, given.shape[missing:], strides)])
+    before = NATIVE_TYPES[layout.dtype]
+    is_packed = before == kind and is_contiguous(given.shape, strides, layout.itemsize)
+    return low.array(u), -1, None, CONVERSIONS[before, kind], given.shape, strides, is_packed
+
+
+cdef bint is_contiguous(tuple shape, tuple strides, Py_ssize_t itemsize):
+    return all([n == 1 or step == own for n, step, own in zip(shape, strides, c_strides(shape, itemsize))])
+
+
+cdef tuple native_result(Lowering low, Py_ssize_t i, found):
+    """Return the location of a result, in the order in which the kernel writes it, as for an operand."""
+    cdef Layout layout
+    if low.is_scalar(i):
+        is_flag = low.type[i] == 1
+        return -1, low.slot[i], None, WG_SAME_1 if is_flag else WG_SAME_8, (), (), not is_flag
+    layout = low.layout(i)
+    axes = range(layout.ndim) if found.axes is None else found.axes
+    shape, strides = [tuple([line[d] for d in axes]) for line in (layout.shape, layout.strides)]
+    kind = NATIVE_TYPES[layout.dtype]
+    is_packed = is_contiguous(shape, strides, layout.itemsize)
+    return low.array(i), -1, None, CONVERSIONS[kind, kind], shape, strides, is_packed
+
+
+# ---------------------------------------------------------------------------------------------- assembly
+
+
+cdef const wg_native *keep_native(Machine vm, found, list operands, result) except NULL:
+    """Return the descriptor of a native call."""
+    cdef Block memory = take(sizeof(wg_native) + len(operands) * sizeof(wg_operand))
+    cdef wg_native *native = <wg_native *>memory.data
+    cdef wg_operand *line = <wg_operand *>(native + 1)
+    cdef Py_ssize_t k, size = 0
+    vm.kept.append(memory)
+    memset(native, 0, sizeof(wg_native) + len(operands) * sizeof(wg_operand))
+    native.run = <wg_kernel><size_t>NATIVE_KERNELS[found.kernel]
+    native.params = <const int64_t *>keep_list(vm, [*map(int, found.params)], sizeof(int64_t))
+    native.count, native.operands = <int>len(operands), line
+    for k in range(len(operands)):
+        size += keep_operand(vm, &line[k], operands[k], found.operands[k].dtype.itemsize)
+    if result is not None:
+        size += keep_operand(vm, &native.result, result, found.dtype.itemsize)
+    else:
+        native.result.is_packed, native.result.array = True, -1
+    native.spare = size
+    vm.native_bytes = max(vm.native_bytes, size + 8 * <Py_ssize_t>found.spare)
+    if found.loop is not None:
+        find_loop(native, found.loop[0], found.loop[1])
+    return native
+
+
+cdef Py_ssize_t keep_operand(Machine vm, wg_operand *x, tuple given, Py_ssize_t itemsize) except -1:
+    """Fill the descriptor of an operand; return the bytes that it needs when packed."""
+    array, slot, constant, conversion, shape, strides, is_packed = given
+    x.array, x.slot, x.conversion, x.is_packed = array, slot, conversion, is_packed
+    x.constant = keep_array(vm, constant.ravel(), constant.dtype) if constant is not None else NULL
+    x.ndim, x.size = <int>len(shape), math.prod(shape)
+    x.shape = <const Py_ssize_t *>keep_list(vm, shape, sizeof(Py_ssize_t))
+    x.strides = <const Py_ssize_t *>keep_list(vm, strides, sizeof(Py_ssize_t))
+    x.bytes = 0 if is_packed else (x.size * itemsize + 15) // 16 * 16
+    return x.bytes
+
+
+cdef int find_loop(wg_native *native, ufunc, tuple dtypes) except -1:
+    """Set the inner loop of a ufunc for these dtypes."""
+    cdef PyUFuncObject *u = <PyUFuncObject *><PyObject *>ufunc
+    cdef int i, j
+    for i in range(u.ntypes):
+        for j in range(u.nargs):
+            if u.types[i * u.nargs + j] != dtypes[j].num:
+                break
+        else:
+            native.loop = u.functions[i]
+            native.data = u.data[i] if u.data != NULL else NULL
+            return 0
+    raise TypeError(f"{ufunc!r} has no loop for {dtypes}")
+
+
+cdef int store_result(Workspace w, PythonStep step, y) except -1:
+    """Store the result of a declined call in the workspace."""
+    cdef Layout layout = step.y.layout
+    if np.shape(y) != layout.shape or np.asarray(y).dtype != layout.dtype:
+        raise GuardError(f"{step.compute!r} returned {np.asarray(y).dtype} of shape {np.shape(y)}; "
+                         f"the recorded path needs {layout.dtype} of shape {layout.shape}")
+    array_at(w.space.where[step.y.where], layout, w)[...] = y
+    return 0
