@@ -226,7 +226,7 @@ EXPLAINED = [
                 "longest dependence chain among them: 196 instructions"]),
     (scaled, x[:9], ["not vectorised: fewer than 32 instructions"]),
     (mixed, x[:11], [" us as array code, "]),
-    (solved, x[:4], ["no loops over scalars", "? Python call: solve", "2 Python calls", "guards      True at"]),
+    (solved, x[:4], ["no loops over scalars", "? native call: solve", "2 native calls", "guards      True at"]),
 ]  # fmt: skip
 
 

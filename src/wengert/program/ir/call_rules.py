@@ -94,7 +94,6 @@ getitem_row = registry.Primitive(
     home=f"{__name__}.getitem_row",
     curvature="none",
     dependence=Moved(),
-    native="getitem",
 )
 
 

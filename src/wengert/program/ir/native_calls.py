@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -30,6 +31,8 @@ MAX_ORDER = 16
 MAX_PRODUCTS = 1 << 14
 #: operands of a call
 MAX_OPERANDS = 64
+#: calls of which the kernel is remembered
+MAX_REMEMBERED = 4096
 #: axes of an operand
 MAX_AXES = 16
 
@@ -66,14 +69,14 @@ class NativeCall(NamedTuple):
     work: float = 0.0  # nanoseconds, without packing
 
 
-def native_call(call: Call, type_of: Callable, dtype: np.dtype, shape: tuple) -> NativeCall | None:
+def native_call(call: Call, types: list, dtype: np.dtype, shape: tuple) -> NativeCall | None:
     """Return a call as a kernel computes it; None if there is no kernel.
 
     Parameters
     ----------
     call : Call
-    type_of : callable
-        Maps the id of an operand to its dtype and shape.
+    types : list of (dtype, tuple)
+        Dtype and shape of each operand.
     dtype, shape
         Those of the result.
 
@@ -83,23 +86,45 @@ def native_call(call: Call, type_of: Callable, dtype: np.dtype, shape: tuple) ->
     >>> from wengert.program.ir.call import Call, Operand
     >>> from wengert.registry import lookup
     >>> call = Call(np.sort, (Operand(0),), {}, [0], lookup(np.sort))
-    >>> native_call(call, lambda _: (np.dtype(float), (5,)), np.dtype(float), (5,)).kernel
+    >>> native_call(call, [(np.dtype(float), (5,))], np.dtype(float), (5,)).kernel
     'sort'
     """
-    row = call.row
-    if row is None or dtype not in _TYPES or not 0 < math.prod(shape) <= MAX_ELEMENTS or len(shape) > MAX_AXES:
+    if call.row is None or dtype not in _TYPES or math.prod(shape) > MAX_ELEMENTS or len(shape) > MAX_AXES:
         return None
-    fun = row.fun
-    is_ufunc = isinstance(fun, np.ufunc)
-    if call.compute is not fun and not (is_ufunc and getattr(call.compute, "__module__", "") == "_operator"):
+    is_plain = not call.kwargs and all([type(x) is Operand for x in call.args])
+    key = call.compute, call.row, (*call.args,) if is_plain else id(call.args), (*types,), dtype, shape
+    known = _found.get(key)  # a program has many calls alike, and passes ask again for each copy of a call
+    if known is not None and (is_plain or (known[1] is call.args and known[2] is call.kwargs)):
+        return known[0]
+    found = _native_call(call, types, dtype, shape)
+    if found is not None:
+        if len(_found) >= MAX_REMEMBERED:
+            _found.clear()
+        _found[key] = found, call.args, call.kwargs
+    return found
+
+
+#: native calls, with the arguments to which they belong, by the callee, its arguments or their identity, and all types
+_found: dict = {}
+
+
+def _native_call(call, types, dtype, shape):
+    row = call.row
+    fun = _OPERATORS.get(call.compute, call.compute)
+    if fun is not row.fun and call.compute not in _OPERATORS:
         return None
     found = None
-    given = functools.partial(_type_of, call, type_of)
+    is_ufunc = isinstance(fun, np.ufunc) and not fun.signature
+    word = "getitem" if fun is operator.getitem else row.native or row.scalars
+    given = functools.partial(_type_of, types)
     try:
-        if (rule := RULES.get(row.native or row.scalars)) is not None:
+        if math.prod(shape) == 0:
+            is_known = is_ufunc or access.is_product(call) or access.moves(call)
+            return NativeCall("rearrange", (), (1, 0), dtype) if is_known else None
+        if (rule := RULES.get(word)) is not None:
             found = rule(call, given, dtype, shape)
         elif is_ufunc:
-            found = _ufunc(call, given, dtype, shape)
+            found = _ufunc(fun, call, given, dtype, shape)
         elif access.is_product(call):
             found = _contraction(call, given, dtype, shape)
         elif access.moves(call) and not access.heeds_memory(call):
@@ -139,6 +164,18 @@ def native_guard(expected: Any, dtype: np.dtype, shape: tuple) -> NativeCall | N
     return NativeCall("equals", operands, (math.prod(shape) * dtype.itemsize,), work=_MOVED * math.prod(shape))
 
 
+#: functions of operators by what computes them
+_OPERATORS: dict = {
+    getattr(operator, name): ufunc
+    for name, ufunc in (
+        *(("add", np.add), ("sub", np.subtract), ("mul", np.multiply), ("truediv", np.divide), ("neg", np.negative)),
+        *(("floordiv", np.floor_divide), ("mod", np.remainder), ("pow", np.power), ("abs", np.absolute)),
+        *(("lt", np.less), ("le", np.less_equal), ("gt", np.greater), ("ge", np.greater_equal)),
+        *(("eq", np.equal), ("ne", np.not_equal), ("getitem", operator.getitem)),
+    )
+}
+
+
 class _Unsupported(Exception):
     """Raised for an argument of another type or size."""
 
@@ -148,10 +185,10 @@ _TYPES = (BOOL, INT, DOUBLE, COMPLEX)
 _CONVERTED = {BOOL: (DOUBLE,), INT: (BOOL,), DOUBLE: (BOOL, INT), COMPLEX: (DOUBLE,)}
 
 
-def _type_of(call, type_of, argument):
+def _type_of(types, argument):
     """Return dtype and shape of an argument."""
     if type(argument) is Operand:
-        found, shape = type_of(call.operands[argument.position])
+        found, shape = types[argument.position]
     elif isinstance(argument, (np.ndarray, np.generic, bool, int, float, complex)):
         found, shape = np.result_type(argument), np.shape(argument)
     elif type(argument) in (list, tuple) and not access.holds(argument):
@@ -202,10 +239,9 @@ def _bits(x):
 # ---------------------------------------------------------------------------------------------- ufuncs
 
 
-def _ufunc(call, given, dtype, shape):
+def _ufunc(fun, call, given, dtype, shape):
     """Run the inner loop that NumPy selects."""
-    fun = call.row.fun
-    if call.kwargs or fun.signature or fun.nout != 1 or len(call.args) != fun.nin:
+    if call.kwargs or fun.nout != 1 or len(call.args) != fun.nin:
         return None
     types = [given(x)[0] for x in call.args]
     signature = _loop_of(fun, tuple([type(x) if type(x) in (int, float, complex) else t
@@ -371,6 +407,17 @@ def _searchsorted(call, given, dtype, shape):
     return NativeCall("search", (*operands,), params, INT, work=_PRODUCT * n * count)
 
 
+def _interp(call, given, dtype, shape):
+    options = _options(call, "x", "xp", "fp", "left", "right", "period")
+    if any([options.get(key) is not None for key in ("left", "right", "period")]):
+        return None
+    operands = [_packed(given, options[key], DOUBLE) for key in ("x", "xp", "fp")]
+    count, n = math.prod(operands[0].shape), math.prod(operands[1].shape)
+    if len(operands[1].shape) != 1 or operands[1].shape != operands[2].shape or n < 2 or n * count > MAX_PRODUCTS:
+        return None
+    return NativeCall("interp", (*operands,), (count, n), work=_PRODUCT * n * count + 5.0 * count)
+
+
 def _digitize(call, given, dtype, shape):
     options = _options(call, "x", "bins", "right")
     operands = [_packed(given, options[key], DOUBLE) for key in ("bins", "x")]
@@ -476,8 +523,8 @@ def _take(call, given, dtype, shape):
 
 def _getitem(call, given, dtype, shape):
     """Take elements, or slices along the first axis, at an array of integers."""
-    if len(call.args) != 2 or type(call.args[1]) is not Operand or given(call.args[1])[0] != INT:
-        return None
+    if len(call.args) != 2 or type(call.args[1]) not in (Operand, np.ndarray) or given(call.args[1])[0] != INT:
+        return _rearrangement(call, given, dtype, shape) if access.moves(call) else None
     (_, own), (_, places) = map(given, call.args)
     if not own:
         return None
@@ -596,14 +643,14 @@ def _sum_of_products(given, arguments, labels, result, dtype, shape):
     sizes: dict = {}
     for word, own in zip(labels, shapes):
         for label, n in zip(word, own):
-            sizes[label] = max(n, sizes.get(label, 1))
+            sizes[label] = n if n != 1 else sizes.get(label, 1)
     result = [*result]
     order = [*result, *[label for label in sizes if label not in result]]
     regular = all([n in (1, sizes[label]) for word, own in zip(labels, shapes) for label, n in zip(word, own)])
     if len({*result}) < len(result) or not {*result} <= sizes.keys() or not regular or len(order) > MAX_AXES:
         return None
     count = math.prod(sizes.values())
-    if not 0 < count <= MAX_PRODUCTS or math.prod([sizes[label] for label in result]) != math.prod(shape):
+    if count > MAX_PRODUCTS or math.prod([sizes[label] for label in result]) != math.prod(shape):
         return None
     steps = _label_steps(result, [sizes[label] for label in result], order)
     for word, own in zip(labels, shapes):
@@ -816,6 +863,7 @@ RULES: dict[str, Callable] = {
     "quantile": _quantile(1),
     "percentile": _quantile(100),
     "digitize": _digitize,
+    "interp": _interp,
     "diff": _difference,
     "sinc": _elementwise(_SINC),
     "isposinf": _elementwise(_POSITIVE_INFINITE, BOOL),

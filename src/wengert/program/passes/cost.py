@@ -64,8 +64,7 @@ def of_call(call: Call, types: list, result: tuple) -> float:
     result : tuple
         Type of its result.
     """
-    given_types = dict(zip(call.operands, types))
-    native = native_call(call, lambda v: given_types[v][:2], *result[:2])
+    native = native_call(call, [x[:2] for x in types], *result[:2])
     if native is not None:
         elements = sum([math.prod(x.shape) for x in native.operands]) + math.prod(result[1])
         return NATIVE_CALL + native.work + PACKED * elements

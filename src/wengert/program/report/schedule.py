@@ -31,6 +31,7 @@ class Kernel:
         "vector": fused array instructions, run in chunks of a few hundred elements.
         "pack": stores scalars to an array.
         "scatter": stores or adds elements at given indices of an array.
+        "native": a function of small arrays, computed in C without Python.
         "call": a Python call, for example of a NumPy function.
         "loop": a program that runs once per iteration.
     instructions : list of int
@@ -41,7 +42,7 @@ class Kernel:
     read, written : int
         Bytes loaded and stored per element of a vector kernel; intermediates that stay in chunks do not count.
     share : float or None
-        Share of the estimated run time, Python calls excluded; None for a call.
+        Share of the estimated run time, calls excluded; None for a call.
     name : str
         Name of the called function.
     """
@@ -58,8 +59,8 @@ class Kernel:
     def __str__(self):
         if self.kind == "scalar":
             return f"scalar: {counted(len(self.instructions), 'instruction')}"
-        if self.kind == "call":
-            return f"Python call: {self.name}"
+        if self.kind in ("call", "native"):
+            return f"{'Python' if self.kind == 'call' else 'native'} call: {self.name}"
         if self.kind == "vector":
             return (
                 f"vector, {counted(self.elements, 'element')}: {counted(self.operations, 'operation')}, "
@@ -111,7 +112,7 @@ def schedule(code: Listing, exact: bool) -> Schedule:
         elif op == Op.CALL and bodies(code.calls[a]):
             kind, elements = "loop", sum(times for times, _ in bodies(code.calls[a]))
             work //= elements
-        elif kind == "call":
+        elif kind in ("call", "native"):
             share = None if op == Op.CALL else share
             name = code.calls[a].name if op == Op.CALL else name_of(op)
         kernels.append(Kernel(kind, members, elements, work, read, written, share, name))

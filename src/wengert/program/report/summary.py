@@ -105,8 +105,10 @@ class Summary:
 
     def _calls(self):
         """Return the number of calls, whose operations are not counted."""
-        calls = self.instructions.get("call", 0)
-        return f", and {counted(calls, 'Python call')}" if calls else ""
+        native = sum(kernel.kind == "native" and kernel.name not in ("guard", "pack") for kernel in self.kernels)
+        calls = (native, "native call"), (self.instructions.get("call", 0) - native, "Python call")
+        texts = [counted(count, name) for count, name in calls if count]
+        return f", and {' and '.join(texts)}" if texts else ""
 
     def _passes(self):
         """List the passes that changed the number of instructions."""

@@ -17,7 +17,6 @@ from cpython.ref cimport Py_INCREF, Py_REFCNT
 from libc.stdint cimport int16_t, int32_t, int64_t
 from libc.string cimport memcmp, memcpy, memset
 
-import functools
 import math
 import operator
 import os
@@ -32,13 +31,14 @@ from wengert.program.ir.opcodes cimport Op
 from wengert.program.vm.runner cimport Repeated, Run
 
 from wengert.errors import GuardError
-from wengert.program.ir.call import Operand, fold_of, product_of
+from wengert.program.ir.call import Call, Operand, fold_of, product_of
 from wengert.program.ir.native_calls import native_call, native_guard, native_pack
 from wengert.program.ir.opcode_table import ROWS, function
 from wengert.program.ir.verify import check
 from wengert.program.passes import cost, pipeline
 from wengert.program.passes.loop_recovery import Loop
 from wengert.program.passes.simplify import apart
+from wengert.registry import lookup
 
 cnp.import_array()
 

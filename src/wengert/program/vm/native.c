@@ -293,6 +293,30 @@ static int wg_search(const wg_native *call, char **in, char *out, char *spare) {
     return 0;
 }
 
+/* Linear interpolation as ``numpy.interp`` does it. Parameters: number of points, size of the table. */
+static int wg_interp(const wg_native *call, char **in, char *out, char *spare) {
+    const int64_t count = call->params[0], n = call->params[1];
+    const double *x = (const double *)in[0], *at = (const double *)in[1], *f = (const double *)in[2];
+    double *y = (double *)out;
+    int64_t i, k;
+    (void)spare;
+    for (k = 1; k < n; k++)
+        if (!(at[k - 1] < at[k])) return 1;
+    for (i = 0; i < count; i++) {
+        if (x[i] != x[i]) return 1;
+        for (k = -1; k + 1 < n && at[k + 1] <= x[i]; k++) {}
+        if (k < 0 || k == n - 1)
+            y[i] = f[k < 0 ? 0 : k];
+        else if (at[k] == x[i])
+            y[i] = f[k];
+        else {
+            y[i] = (f[k + 1] - f[k]) / (at[k + 1] - at[k]) * (x[i] - at[k]) + f[k];
+            if (y[i] != y[i]) return 1;
+        }
+    }
+    return 0;
+}
+
 /* ---- elementwise functions that are no ufuncs. Parameters: count, function, then those of the function. */
 
 enum { WG_E_SINC, WG_E_ROUND, WG_E_POSITIVE_INFINITE, WG_E_NEGATIVE_INFINITE };
@@ -463,6 +487,8 @@ static int wg_contract(const wg_native *call, char **in, char *out, char *spare)
     int d, k;
     (void)spare;
     memset(out, 0, (size_t)call->params[1] * sizeof(double));
+    for (d = 0; d < labels; d++)
+        if (size[d] == 0) return 0;
     for (;;) {
         double term = ((const double *)in[0])[at[1]];
         for (k = 1; k < call->count; k++) term *= ((const double *)in[k])[at[k + 1]];
@@ -479,7 +505,7 @@ static int wg_contract(const wg_native *call, char **in, char *out, char *spare)
 
 const wg_named_kernel wg_named_kernels[] = {
     {"loop", wg_loop_of_ufunc}, {"count", wg_count}, {"fold", wg_fold}, {"accumulate", wg_accumulate},
-    {"argsort", wg_argsort}, {"quantile", wg_quantile}, {"elementwise", wg_elementwise},
+    {"argsort", wg_argsort}, {"quantile", wg_quantile}, {"interp", wg_interp}, {"elementwise", wg_elementwise},
     {"all close", wg_all_close}, {"difference", wg_difference}, {"sort", wg_sort}, {"median", wg_median}, {"argmax", wg_argmax}, {"search", wg_search},
     {"take", wg_take}, {"rearrange", wg_rearrange}, {"bincount", wg_bincount}, {"select", wg_select},
     {"equals", wg_equals}, {"strong", wg_strong}, {"convolve", wg_convolve}, {"contract", wg_contract},

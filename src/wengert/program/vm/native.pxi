@@ -32,7 +32,7 @@ cdef int find_native_calls(Lowering low) except -1:
         op = low.op[i]
         if op == Op.CALL and i not in low.folds and not is_small_product(low, i):
             call = low.listing.calls[low.a[i]]
-            found = native_call(call, functools.partial(type_of_value, low), *type_of_value(low, i))
+            found = native_call(call, [type_of_value(low, u) for u in call.operands], *type_of_value(low, i))
         elif op == Op.PACK and low.layout(i).kind == BOOLS and low.layout(i).is_c:
             offsets, values = low.listing.packs[low.b[i]]
             if low.a[i] >= 0 and not (low.layout(low.a[i]).is_c and low.layout(low.a[i]).kind == BOOLS):
@@ -46,6 +46,20 @@ cdef int find_native_calls(Lowering low) except -1:
             low.natives[i] = found
 
 
+cdef bint is_native_function(Lowering low, Py_ssize_t i) except -1:
+    """Return whether a kernel computes an elementwise instruction that is neither scalar nor vector code."""
+    cdef int op = low.op[i]
+    if low.exact or not ROWS[op].function or ROWS[op].result not in ("elementwise", "flags"):
+        return False
+    operands = low.operands(i)
+    fun = function(op)
+    call = Call(fun, tuple(map(Operand, range(len(operands)))), {}, operands, lookup(fun))
+    found = native_call(call, [type_of_value(low, u) for u in operands], *type_of_value(low, i))
+    if found is not None:
+        low.natives[i] = found
+    return found is not None
+
+
 cdef tuple type_of_value(Lowering low, Py_ssize_t i):
     """Return dtype and shape of a value."""
     if low.is_scalar(i):
@@ -56,13 +70,8 @@ cdef tuple type_of_value(Lowering low, Py_ssize_t i):
 cdef int emit_native(Lowering low, Py_ssize_t i) except -1:
     """Emit a native call: its operands and result as tuples, and the Python step that replaces it."""
     found = low.natives[i]
-    values = low.operands(i)
-    result = None
-    if low.op[i] == Op.CALL:
-        result = native_result(low, i, found)
-        values = low.listing.calls[low.a[i]].operands
-    elif low.op[i] == Op.PACK:
-        result = native_result(low, i, found)
+    values = low.listing.calls[low.a[i]].operands if low.op[i] == Op.CALL else low.operands(i)
+    result = native_result(low, i, found) if low.op[i] != Op.GUARD else None
     operands = [native_operand(low, given, values) for given in found.operands]
     emit_python(low, i)
     step = low.emitted.pop()[1]

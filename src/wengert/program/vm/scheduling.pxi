@@ -147,7 +147,7 @@ cdef int kind_of_step(Lowering low, Py_ssize_t i) except -1:
     if low.op[i] == Op.SCATTER or low.op[i] == Op.PUT:
         if low.layout(i).kind == low.layout(source).kind == DOUBLES and low.layout(source).is_c:
             return MOVING
-    return PYTHON
+    return NATIVE if is_native_function(low, i) else PYTHON
 
 
 cdef Py_ssize_t vector_step(Lowering low, Py_ssize_t i, list operands) except -1:
