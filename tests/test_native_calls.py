@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from helpers import rows_of_numpy
 
 import wengert as wg
+from helpers import rows_of_numpy
 from wengert.program.ir import native_calls
 
 RNG = np.random.default_rng(74)

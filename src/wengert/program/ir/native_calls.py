@@ -1,9 +1,9 @@
 """Native calls: calls on small arrays that the VM computes by a C kernel, without Python.
 
 Input: a call and the types of its operands. Output: a `NativeCall`, or None if the call must stay a Python call.
-A function names its rule in the registry column ``native`` or ``scalars``; ufuncs, contractions and rearrangements need no entry.
-The kernels are in ``program/vm/native.c`` and ``native_linalg.c``; one of them runs the inner loop of a ufunc, with
-which NumPy computes eigenvalues and Fourier transforms.
+A function names its rule in the registry column ``native`` or ``scalars``; ufuncs, contractions and rearrangements need
+no entry. The kernels are in ``program/vm/native.c`` and ``native_linalg.c``; one of them runs the inner loop of a
+ufunc, with which NumPy computes eigenvalues and Fourier transforms.
 A kernel declines what it cannot compute as NumPy does, such as a singular matrix: then the VM calls the function.
 """
 
@@ -91,7 +91,7 @@ def native_call(call: Call, types: list, dtype: np.dtype, shape: tuple) -> Nativ
     """
     if call.row is None or dtype not in _TYPES or math.prod(shape) > MAX_ELEMENTS or len(shape) > MAX_AXES:
         return None
-    is_plain = not call.kwargs and all([type(x) is Operand for x in call.args])
+    is_plain = not call.kwargs and all(type(x) is Operand for x in call.args)
     key = call.compute, call.row, (*call.args,) if is_plain else id(call.args), (*types,), dtype, shape
     known = _found.get(key)  # a program has many calls alike, and passes ask again for each copy of a call
     if known is not None and (is_plain or (known[1] is call.args and known[2] is call.kwargs)):
@@ -214,7 +214,7 @@ def _packed(given, argument, dtype, shape=None, axes=None):
 
 
 def _broadcasts(own, shape):
-    return len(own) <= len(shape) and all([n in (1, m) for n, m in zip(own[::-1], shape[::-1])])
+    return len(own) <= len(shape) and all(n in (1, m) for n, m in zip(own[::-1], shape[::-1]))
 
 
 def _is_small(operand):
@@ -262,7 +262,7 @@ def _loop_of(fun, types):
     except (AttributeError, TypeError, ValueError):  # NumPy 1.24 has no such method
         return None
     word = "".join([t.char for t in found])
-    return found if all([t in _TYPES for t in found]) and f"{word[:-1]}->{word[-1]}" in fun.types else None
+    return found if all(t in _TYPES for t in found) and f"{word[:-1]}->{word[-1]}" in fun.types else None
 
 
 # ---------------------------------------------------------------------------------------------- rows of an array
@@ -273,7 +273,7 @@ def _rows(given, argument, axes, dtype=DOUBLE):
     _, shape = given(argument)
     ndim = len(shape)
     axes = range(ndim) if axes is None else axes if type(axes) is tuple else (axes,)
-    if not all([isinstance(d, (int, np.integer)) and -ndim <= d < ndim for d in axes]):
+    if not all(isinstance(d, (int, np.integer)) and -ndim <= d < ndim for d in axes):
         raise _Unsupported
     last = [int(d) % ndim for d in axes]
     others = [d for d in range(ndim) if d not in last]
@@ -409,7 +409,7 @@ def _searchsorted(call, given, dtype, shape):
 
 def _interp(call, given, dtype, shape):
     options = _options(call, "x", "xp", "fp", "left", "right", "period")
-    if any([options.get(key) is not None for key in ("left", "right", "period")]):
+    if any(options.get(key) is not None for key in ("left", "right", "period")):
         return None
     operands = [_packed(given, options[key], DOUBLE) for key in ("x", "xp", "fp")]
     count, n = math.prod(operands[0].shape), math.prod(operands[1].shape)
@@ -475,7 +475,7 @@ def _all_close(call, given, dtype, shape):
     options = _options(call, "a", "b", "rtol", "atol", "equal_nan")
     tolerances = options.get("rtol", 1e-5), options.get("atol", 1e-8)
     whole = np.broadcast_shapes(*[given(options[key])[1] for key in ("a", "b")])
-    if any([type(x) is not float and type(x) is not int for x in tolerances]):
+    if any(type(x) is not float and type(x) is not int for x in tolerances):
         return None
     operands = [_packed(given, options[key], DOUBLE, whole) for key in ("a", "b")]
     n = math.prod(whole)
@@ -602,7 +602,7 @@ def _convolution(is_correlation):
         options = _options(call, "a", "v", "mode")
         operands = [_packed(given, options[key], DOUBLE) for key in ("a", "v")]
         mode = options.get("mode", "valid" if is_correlation else "full")
-        if any([len(x.shape) != 1 for x in operands]) or mode not in ("full", "same", "valid"):
+        if any(len(x.shape) != 1 for x in operands) or mode not in ("full", "same", "valid"):
             return None
         if operands[0].shape < operands[1].shape:
             if is_correlation:
@@ -638,7 +638,7 @@ def _sum_of_products(given, arguments, labels, result, dtype, shape):
         return None
     operands = [_packed(given, x, DOUBLE) for x in arguments]
     shapes = [x.shape if len(word) == len(x.shape) else (math.prod(x.shape),) for word, x in zip(labels, operands)]
-    if any([len(word) != len(own) for word, own in zip(labels, shapes)]):
+    if any(len(word) != len(own) for word, own in zip(labels, shapes)):
         return None
     sizes: dict = {}
     for word, own in zip(labels, shapes):
@@ -646,7 +646,7 @@ def _sum_of_products(given, arguments, labels, result, dtype, shape):
             sizes[label] = n if n != 1 else sizes.get(label, 1)
     result = [*result]
     order = [*result, *[label for label in sizes if label not in result]]
-    regular = all([n in (1, sizes[label]) for word, own in zip(labels, shapes) for label, n in zip(word, own)])
+    regular = all(n in (1, sizes[label]) for word, own in zip(labels, shapes) for label, n in zip(word, own))
     if len({*result}) < len(result) or not {*result} <= sizes.keys() or not regular or len(order) > MAX_AXES:
         return None
     count = math.prod(sizes.values())
