@@ -491,13 +491,13 @@ def _take_along_axis(call, given, dtype, shape):
     axis = options.get("axis", -1)
     (_, own), (_, places) = given(options["arr"]), given(options["indices"])
     if axis is None:
-        own, places, axis = (math.prod(own),), places, 0
+        axis = 0 if len(own) == 1 else len(own)  # flattened
     if len(own) != len(places) or not -len(own) <= axis < len(own):
         return None
     axes = (*[d for d in range(len(own)) if d != axis % len(own)], axis % len(own))
     lines = tuple([shape[d] for d in axes[:-1]])
     operands = [
-        _packed(given, options["arr"], dtype, (*lines, own[axis]), axes if len(given(options["arr"])[1]) > 1 else None),
+        _packed(given, options["arr"], dtype, (*lines, own[axis]), axes),
         _packed(given, options["indices"], INT, (*lines, places[axis]), axes),
     ]
     params = math.prod(lines), own[axis], places[axis], dtype.itemsize

@@ -85,9 +85,8 @@ cdef class Bounds:
             self.at_places(given[1], given[2])
             self.among_slots(given[3].tolist())
         elif kind == WG_NATIVE:
-            _, found, operands, result, _ = given
-            dtypes = [x.dtype for x in found.operands] + [found.dtype]
-            for (array, slot, _, conversion, dims, strides, _), dtype in zip([*operands, result], dtypes):
+            _, _, operands, result, _ = given
+            for array, slot, _, _, dims, strides, _ in [*operands, result] if result is not None else operands:
                 if array >= 0:
                     self.spread(array, dims, strides, self.arrays[array][2])
                 self.among_slots([slot] if slot >= 0 else [])
