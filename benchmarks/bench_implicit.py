@@ -3,7 +3,8 @@
 import numpy as np
 
 import wengert as wg
-from benchmarks import measure, workloads
+from benchmarks import equations, measure, workloads
+from wengert.scipy import optimize
 
 
 def broyden(x, p):
@@ -71,3 +72,46 @@ class Compiled:
 
     def time_hessian(self, n):
         self.hessian(1.0)
+
+
+class Newton:
+    """Roots of the equations in `equations.Root`, by Newton's method in a compiled function, and their Jacobian."""
+
+    params = [[2, 10, 200]]
+    param_names = ["unknowns"]
+
+    def setup(self, n):
+        problem = equations.Root(n)
+        start = -np.ones(n)
+        self.p = problem.start
+        self.root = wg.compile(lambda p: optimize.root(problem.residual, start, args=(p,), method="newton").x)
+        self.jacobian = wg.jacobian(self.root)
+        workloads.check(self.jacobian(self.p), problem.jacobian(self.p), rtol=1e-8)
+
+    def time_root(self, n):
+        self.root(self.p)
+
+    def time_jacobian(self, n):
+        self.jacobian(self.p)
+
+
+class Batch:
+    """The same for many systems at once, by `vmap`."""
+
+    params = [[2, 4], [100, 10000]]
+    param_names = ["unknowns", "systems"]
+
+    def setup(self, n, count):
+        problem = equations.Root(n)
+        start = -np.ones(n)
+        one = wg.compile(lambda p: optimize.root(problem.residual, start, args=(p,), method="newton").x)
+        self.points = problem.start + 0.1 * np.random.default_rng(0).standard_normal((count, 3))
+        self.roots, self.jacobians = wg.vmap(one), wg.vmap(wg.jacobian(one))
+        workloads.check(self.roots(self.points)[-1], one(self.points[-1]), rtol=1e-10)
+        workloads.check(self.jacobians(self.points)[-1], problem.jacobian(self.points[-1]), rtol=1e-8)
+
+    def time_roots(self, n, count):
+        self.roots(self.points)
+
+    def time_jacobians(self, n, count):
+        self.jacobians(self.points)

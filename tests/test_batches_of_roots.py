@@ -32,6 +32,16 @@ def shared_root(p, A):
     return optimize.root(lambda x: A @ x + 0.1 * x**3 - p, np.zeros(3), method="newton").x
 
 
+def joined_root(p):
+    """Equations with a joined array, which has to become scalars."""
+
+    def residual(x):
+        left, right = np.concatenate([np.zeros(1), x[:-1]]), np.concatenate([x[1:], np.zeros(1)])
+        return (3.0 - 2.0 * p * x) * x - left - 2.0 * right + 1.0
+
+    return optimize.root(residual, -np.ones(4), method="newton").x
+
+
 def scalar_root(p):
     return optimize.root_scalar(lambda x: x**3 + p * x - 2, x0=1.0, method="newton").root
 
@@ -56,6 +66,7 @@ BATCHES = {
     "two unknowns": (pair_root, POINTS, ()),
     "damped": (damped_root, np.linspace(0.5, 2.0, 40), ()),
     "shared matrix": (shared_root, RNG.standard_normal((50, 3)), (A,)),
+    "joined": (joined_root, np.linspace(0.8, 1.2, 30), ()),
     "root_scalar": (scalar_root, np.linspace(0.5, 2.0, 20), ()),
     "newton": (secant_root, np.linspace(0.5, 2.0, 20), ()),
     "brentq": (bracketed_root, np.linspace(0.5, 2.0, 20), ()),
@@ -102,6 +113,15 @@ def test_sums_over_a_batch_have_gradients_and_hessians(name):
     for argnum in range(1 + len(rest)):
         expected = wg.grad(by_elements, argnums=argnum)(batch, *rest)
         np.testing.assert_allclose(wg.grad(total, argnums=argnum)(batch, *rest), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["two unknowns", "shared matrix", "joined"])
+def test_small_systems_run_side_by_side(name):
+    f, batch, rest = BATCHES[name]
+    call = wg.record(lambda p: f(p, *rest), batch[0])._listing.calls[0].compute
+    (system,) = call.paths.systems()
+    lanes = system.lanes((True,) * (len(system.shapes) - 1), 8)
+    assert lanes is not None and lanes.width == 8 and lanes.n == system.linear.n
 
 
 def test_batch_of_second_derivatives():

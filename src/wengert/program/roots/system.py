@@ -15,6 +15,7 @@ from wengert.program.banded import MAX_BAND, MIN_SIZE
 from wengert.program.ir.ir import Listing, c_strides, kind_of
 from wengert.program.ir.opcodes import Op
 from wengert.program.jacobian import accumulate
+from wengert.program.jacobian.expand_calls import expand
 from wengert.program.passes import pipeline, scalarise, simplify
 from wengert.program.passes.batching import batch_program
 from wengert.program.program import Program
@@ -145,7 +146,7 @@ class System:
             shape = kind_of(one, y)[1]
             outputs += [one.add(Op.LOAD, _SCALAR, y, i) for i in range(math.prod(shape))] if shape else [y]
         one.outputs = outputs
-        one = simplify.simplified(scalarise.replace_small_arrays(one), False)
+        one = simplify.simplified(scalarise.replace_small_arrays(expand(one)[0]), False)
         return one, vectors
 
     def inputs(self, z: np.ndarray) -> list[Any]:
