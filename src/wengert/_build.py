@@ -29,7 +29,8 @@ MSVC = ["/std:c11", "/O2", "/fp:precise"]
 FAST, PLAIN, QUICK = "-O3", "-O1", "-Og"
 _INTEGRATION = "field", "stepper", "explicit", "collocation", "backward"
 LEVELS = {
-    **dict.fromkeys(["core.tape.kernel", "core.tape.memory", "core.modes.pullback", "core.operands.var"], FAST),
+    **dict.fromkeys(["core.tape.kernel", "core.tape.memory", "core.tape.products", "core.operands.var"], FAST),
+    "core.modes.pullback": FAST,
     "rules.scipy.spline_places": FAST,
     **dict.fromkeys(["program.integration." + name for name in _INTEGRATION], FAST),
     **dict.fromkeys(["program.roots." + name for name in ("linear", "newton", "equations", "lanes")], FAST),

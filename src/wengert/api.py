@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Never
 
 from wengert.containers import stopped
+from wengert.core.dispatch import direct
 from wengert.core.tape import tape
 from wengert.errors import Refusal
 from wengert.transforms import custom
@@ -1293,6 +1294,7 @@ def clear_caches() -> None:
     0
     """
     tape.clear_caches()
+    direct.clear_caches()
     programs = sys.modules.get("wengert.program.specialise.compiled")
     for compiled in [*programs.alive] if programs else ():
         compiled.clear()

@@ -245,3 +245,11 @@ _OPERATORS = 26  # number of operators: + & // << @ * % | ** >> - / ^ and their 
 def has_mirrors() -> bool:
     """Return whether SciPy's Python code has the form that mirrors of its modules copy (since 1.17)."""
     return importlib.util.find_spec("scipy._lib._array_api_override") is not None
+
+
+def lapack_loop(name):
+    """Return the ufunc of LAPACK calls that a function of `numpy.linalg` wraps, or None; NumPy's module is private."""
+    return getattr(_umath_linalg, name, None)
+
+
+_umath_linalg = getattr(np.linalg, "_umath_linalg", None)

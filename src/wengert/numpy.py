@@ -28,6 +28,7 @@ from wengert import rules as _rules  # noqa: F401  (registers the rules)
 from wengert.core import frames as _frames
 from wengert.core import levels as _levels
 from wengert.core.dispatch import arguments as _arguments
+from wengert.core.dispatch import direct as _direct
 from wengert.core.dispatch import dispatch as _dispatch
 from wengert.core.dispatch import lifted as _lifted
 from wengert.core.dispatch import methods as _methods
@@ -744,6 +745,9 @@ def _taking_lists(fun):
 
     @_functools.wraps(fun)
     def call(*args, **kwargs):
+        y = recorded(fun, args, kwargs)
+        if y is not NotImplemented:
+            return y
         for argument in (*args, *kwargs.values()) if kwargs else args:
             is_list = type(argument) in (list, tuple)
             if _var.holds_traced(argument) if is_list else chooses and _var.is_var(argument):
@@ -763,6 +767,7 @@ def _taking_lists(fun):
             return _arguments.clean(result)
         return result
 
+    recorded = _direct.recorded
     chooses = bool(_registry.rows[fun].choices)  # np.take does not dispatch on its indices
     fresh = fun.__name__ in _FRESH
     return call

@@ -163,6 +163,8 @@ class Primitive:
         ``custom`` only: which elements of the result depend on which elements of each argument; None: each on all.
     unheeded : frozenset
         Keywords that can be ignored, since they only permit what traced calls never do, such as overwriting an operand.
+    route : object or None
+        What the direct path of calls has read from this row: `wengert.core.dispatch.direct`.
     home : str
         Dotted name under which the row object itself is found, if it is not in the registry.
     """
@@ -191,6 +193,7 @@ class Primitive:
         "opcode",
         "partials",
         "reason",
+        "route",
         "scalars",
         "selects",
         "sequence",
@@ -245,6 +248,7 @@ class Primitive:
         self.unheeded = frozenset()
         self.home = columns.get("home", "")
         self.opcode = 0
+        self.route: Any = None
 
     def __repr__(self):
         return f"<{self.kind} {self.name}>"
@@ -480,7 +484,12 @@ def strong(cotangent, partial):
 
 
 def strong_product(cotangent, partial):
-    """Return the strong product of 1-D arrays or scalars in one loop, or None for others (replaced by the core)."""
+    """Return the strong product of plain arrays or scalars in one loop, or None for others (replaced by the core)."""
+    return None
+
+
+def strong_matmul_product(a, b):
+    """Return `strong_matmul` of plain matrices or vectors, or None for others (replaced by the core)."""
     return None
 
 
@@ -501,6 +510,9 @@ def strong_matmul(a, b):
 
     The slow term-by-term sum runs only if the product is NaN and an operand is not finite, which is rare.
     """
+    y = strong_matmul_product(a, b)
+    if y is not None:
+        return y
     if np.shape(a)[-1] == 1:  # an outer product, which BLAS computes slowly
         return strong(a, b)
     y = np.matmul(a, b)

@@ -14,13 +14,14 @@ from wengert.core import frames, levels
 from wengert.core.dispatch import arguments, checks, dispatch, matrices, methods, sparse_callers, subclasses, text
 from wengert.core.modes import forward, nested
 from wengert.core.operands import var
-from wengert.core.tape import local_derivatives, tape
+from wengert.core.tape import local_derivatives, products
 
 # A traced value's error is noted at the running derivatives when it is created.
 errors.Refusal.remember = staticmethod(levels.remember)
 
-# The product in which 0 times inf is 0: in C for floats and contiguous arrays, one tape entry for traced operands.
-registry.strong_product = tape.strong_product
+# Products in which 0 times inf is 0: in C for floats and arrays of them, one tape entry for traced operands.
+registry.strong_product = products.strong_product
+registry.strong_matmul_product = products.strong_matmul
 registry.record_strong = dispatch.record_strong
 
 # A linear rule is transposed by recording and sweeping it.

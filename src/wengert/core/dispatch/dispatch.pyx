@@ -19,11 +19,12 @@ from cpython.object cimport PyObject_TypeCheck, PyTypeObject
 from libc.math cimport fabs, isfinite
 
 from wengert.core.dispatch.arguments cimport is_a
+cimport wengert.core.dispatch.direct as direct
 cimport wengert.core.operands.var as var  # in this form Cython sees that the module depends on it
 
 from wengert import registry
 from wengert.core import levels
-from wengert.core.dispatch import mixed, nan_check, options, python_ufuncs
+from wengert.core.dispatch import direct, mixed, nan_check, options, python_ufuncs
 from wengert.core.dispatch.arguments import (
     Part, all_passive, as_result_dtype, broadcasts, call_on_constants, check_call, check_complex, check_target, clean,
     is_traced_condition, kept, kept_operand, like_tuple, numbers_like, observe_unsupported, observed_keywords,
@@ -113,6 +114,14 @@ STORES = frozenset((np.copyto, np.put, np.putmask, np.place, np.put_along_axis, 
 #: attributes and functions that depend on the memory of an array; a recording works on a copy
 MEMORY_DEPENDENT = frozenset(("base", "ctypes", "data", np.may_share_memory, np.shares_memory))
 
+#: functions that tell the sign of their argument, or of the difference of two
+_SIGNS = frozenset({np.sign, np.signbit, np.less, np.less_equal, np.greater, np.greater_equal})
+#: functions that tell whether a traced array equals a stored one
+_EQUALITIES = frozenset({np.equal, np.not_equal, np.array_equal, np.array_equiv})
+
+#: functions whose result has a data-dependent shape: the indices of nonzero elements
+_NONZERO = frozenset({np.nonzero, np.flatnonzero, np.argwhere})
+
 #: Functions that SciPy's solvers call on values and iterates: in convergence tests, or before compiled code that
 #: swallows errors. The solver is rejected at this point, since its result would have the derivative of the iteration.
 _CALLED_BY_SOLVERS = frozenset((np.isclose, np.isnan, np.atleast_1d))
@@ -120,6 +129,9 @@ _CALLED_BY_SOLVERS = frozenset((np.isclose, np.isnan, np.atleast_1d))
 
 def function(fun, args, kwargs, compute=None):
     """Call a NumPy function on operands and record it by its row, or raise."""
+    y = direct.recorded(fun, args, kwargs, compute)
+    if y is not NotImplemented:
+        return y
     if var.may_hold_floats():
         args, kwargs = promote_python_floats(fun, args, kwargs)
     if var.may_hold_instances() and subclasses.holds_instance((args, tuple(kwargs.values()))):
@@ -195,6 +207,9 @@ def function(fun, args, kwargs, compute=None):
     if var.holds_traced(tuple(kwargs.values())):
         args, kwargs = positional(fun, args, kwargs)
     return apply(row, fun, args, kwargs, compute)
+
+
+direct.set_special(WRITERS | STORES | _SIGNS | _EQUALITIES | _NONZERO | MEMORY_DEPENDENT | _CALLED_BY_SOLVERS, creation)
 
 
 def _plain_call(fun, args, kwargs):
@@ -497,15 +512,6 @@ def comparison(op):
     """Return row, function and operator of a comparison, by CPython's number (``Py_LT`` is 0)."""
     fun, compute = _COMPARISONS[op]
     return registry.lookup(fun), fun, compute
-
-
-#: functions that tell the sign of their argument, or of the difference of two
-_SIGNS = frozenset({np.sign, np.signbit, np.less, np.less_equal, np.greater, np.greater_equal})
-#: functions that tell whether a traced array equals a stored one
-_EQUALITIES = frozenset({np.equal, np.not_equal, np.array_equal, np.array_equiv})
-
-#: functions whose result has a data-dependent shape: the indices of nonzero elements
-_NONZERO = frozenset({np.nonzero, np.flatnonzero, np.argwhere})
 
 
 def record_constant(row, args, kwargs, compute):

@@ -12,11 +12,12 @@ import sys
 import numpy as np
 
 from wengert.core.dispatch.arguments cimport is_a
+cimport wengert.core.dispatch.direct as direct
 cimport wengert.core.operands.var as var  # in this form Cython sees that the module depends on it
 
 from wengert import registry
 from wengert.core import levels
-from wengert.core.dispatch import matrices
+from wengert.core.dispatch import direct, matrices
 from wengert.core.dispatch.arguments import check_complex, clean
 from wengert.core.dispatch.checks import refusal
 from wengert.core.dispatch.dispatch import (
@@ -34,9 +35,14 @@ from wengert.errors import TracedValueError, UnsupportedFunctionError
 #: the module `wengert.core.dispatch.subclasses`, set by `wengert.core.hooks`
 subclasses = None
 
+cdef dict NO_KEYWORDS = {}
+
 
 def operate(fun, compute, left, right):
     """Apply an operator that has no kernel, such as ``%`` or ``@``."""
+    y = direct.recorded(fun, (left, right), NO_KEYWORDS, compute)
+    if y is not NotImplemented:
+        return y
     for x in (left, right):
         if not (var.is_var(x) or is_a(x, (np.ndarray, np.generic, list, tuple, int, float, complex))):
             return matrices.operate(fun, left, right)

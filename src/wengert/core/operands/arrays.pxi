@@ -27,6 +27,13 @@ cdef object stored_key(object key):
     return key.astype(np.intp) if key.size == 0 and key.dtype.kind == "f" else key
 
 
+cdef bint has_sum_entry(ArrayVar x) except -1:
+    """Return whether the sum of all elements is recorded by an entry of its own, without the registry."""
+    if not is_live(x.buffer) or not is_double(x.v):
+        return False
+    return tape_of(x.buffer) is not None or is_forward(x.buffer)
+
+
 @cython.final
 @cython.no_gc
 @cython.freelist(256)
@@ -346,13 +353,6 @@ cdef class ArrayVar:
         return methods.array_namespace(self, api_version)
 
     def __array_function__(self, function, types, args, kwargs):
-        if len(args) == 1 and not kwargs and args[0] is self:
-            if function is np_ndim:
-                return cnp.PyArray_NDIM(self.v)
-            if function is np_shape:
-                return (<object>self.v).shape
-            if function is np_sum:
-                return self.sum()
         return dispatch.function(function, args, kwargs)
 
     def __getattr__(self, name):
@@ -361,13 +361,11 @@ cdef class ArrayVar:
     def sum(self, *args, **kwargs):
         """Return the sum; the sum of all elements of a float64 array has its own kind of tape entry."""
         cdef Node node
-        if args or kwargs or not is_live(self.buffer) or not is_double(self.v):
+        if args or kwargs or not has_sum_entry(self):
             return dispatch.function(np_sum, (self, *args), kwargs)
         tape = tape_of(self.buffer)
         if tape is None:
-            if is_forward(self.buffer):
-                return forward_sum(self)
-            return dispatch.function(np_sum, (self,), {})
+            return forward_sum(self)
         node = Node.__new__(Node)
         node.kind = SUM
         node.abuf = self.buffer

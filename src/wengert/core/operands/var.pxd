@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, uint8_t
 
 from wengert.core.tape.kernel cimport Kernel
 from wengert.core.tape.memory cimport Buffer, Level
-from wengert.core.tape.tape cimport Tape
+from wengert.core.tape.tape cimport Node, Tape
 
 
 cdef class ScalarVar:           # stands for a numpy.float64
@@ -104,6 +104,8 @@ cdef int samples_of(Search search, Sample **samples) noexcept
 cdef bint check_search(Level level, Search search) except -1
 cdef bint is_known(Search search) except -1
 cpdef int check_forward(Level level) except -1
+cdef bint has_sum_entry(ArrayVar x) except -1
+cdef object result(Tape tape, Node node, object y)
 cdef ScalarVar append_scalar_slowly(Tape tape, int op, int32_t a, int32_t b, double y)
 
 

@@ -86,7 +86,7 @@ cdef extern from "Python.h":
 
 cdef type np_integer = np.integer
 cdef object float64 = np.float64, ndarray = np.ndarray, true = np.True_, false = np.False_
-cdef object np_sum = np.sum, np_shape = np.shape, np_ndim = np.ndim, add_reduce = np.add.reduce
+cdef object np_sum = np.sum, add_reduce = np.add.reduce
 cdef Kernel u_power = kernels[np.power]
 
 # Modules of higher layers that operands call; set by `wengert.core.hooks`.

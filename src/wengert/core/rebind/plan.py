@@ -85,6 +85,15 @@ _OPERATORS = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift a
 _REFLECTED = {f"__r{name}__": f"__{name}__" for name in _OPERATORS}
 
 
+#: types of values that refer to no function of the user
+_LEAVES = {bool, int, float, complex, str, type(None), types.BuiltinFunctionType, types.ModuleType}
+
+
+def _is_leaf(value):
+    """Return whether a value in a cell refers to nothing that could keep the function alive."""
+    return type(value) in _LEAVES or is_constant(value)
+
+
 class Plan:
     """How a function runs or a class or object is replaced, with everything that was inspected to decide it.
 
@@ -118,7 +127,7 @@ class Plan:
             if self.run is root.__code__ and not (any(self.recipe(root)[:2]) or id(root) in self.copying):
                 self.run = None
             # Cached only if it reaches nothing but what a module holds; otherwise it would keep its own key alive.
-            elif is_lasting and not root.__closure__:
+            elif is_lasting and all(map(_is_leaf, contents_of(root))):
                 self.copy = self.copy_function(root, self.run, {})
         if classes or (self.aliases and not is_lasting):
             _pinned.append(id(root))

@@ -11,6 +11,8 @@ cdef extern from "sweep.h" nogil:
                     const double *y, double *adjoint)
     void wg_multiply_add(int add, Py_ssize_t n, const double *g, const double *p, double *adjoint)
     void wg_add_scalar(int add, Py_ssize_t n, double g, double *adjoint)
+    void wg_strong(Py_ssize_t n, const double *g, const double *p, double *y)
+    void wg_strong_scalar(Py_ssize_t n, const double *g, double p, double *y)
 
 cdef object np_add_at = np.add.at
 
@@ -307,19 +309,43 @@ cdef object source_indices(Node node):
 
 cdef int pull_rearrangement(Tape tape, Node node, object ybar) except -1:
     """Scatter the cotangent to the source elements."""
+    cdef cnp.ndarray flat, stacked, indices
+    cdef Py_ssize_t j, count = 1
     where = source_indices(node)
-    count = sum([np.size(source[3]) if source[2] is not None else 1 for source in node.sources])
-    flat = np.zeros((tape.k, count + 1), dtype=np.asarray(ybar).dtype)
-    stacked = np.reshape(ybar, (tape.k, -1))
-    for j in range(tape.k):
-        np_add_at(flat[j], where, stacked[j])
+    for source in node.sources:
+        count += np.size(source[3]) if source[2] is not None else 1
+    flat = <cnp.ndarray>np.zeros((tape.k, count), dtype=np.asarray(ybar).dtype)
+    stacked = <cnp.ndarray>np.reshape(ybar, (tape.k, -1))
+    indices = <cnp.ndarray>where
+    if is_vector(flat) and is_vector(stacked) and cnp.PyArray_TYPE(indices) == cnp.NPY_INTP:
+        add_at(flat, <cnp.ndarray>np.ascontiguousarray(indices), stacked, tape.k, count)
+    else:
+        for j in range(tape.k):
+            np_add_at(flat[j], where, stacked[j])
     start = 1
     for source in node.sources:
-        shape = np.shape(source[3]) if source[2] is not None else ()
-        size = int(np.prod(shape))
-        part = flat[:, start:start + size].reshape((tape.k, *shape))
+        if source[2] is None:
+            part = flat[:, start]
+            start += 1
+        else:
+            size = cnp.PyArray_SIZE(<cnp.ndarray>source[3])
+            part = flat[:, start:start + size].reshape((tape.k, *source[3].shape))
+            start += size
         tape.accumulate(source[2], source[3], source[4], part if tape.stacked else part[0])
-        start += size
+    return 0
+
+
+cdef int add_at(cnp.ndarray flat, cnp.ndarray where, cnp.ndarray values, Py_ssize_t k, Py_ssize_t count) except -1:
+    """Add the values of each direction at their indices, in order, as ``numpy.add.at`` does."""
+    cdef const cnp.npy_intp *index = <cnp.npy_intp *>cnp.PyArray_DATA(where)
+    cdef Py_ssize_t i, j, n = cnp.PyArray_SIZE(where)
+    cdef double *target
+    cdef const double *source
+    for j in range(k):
+        target = <double *>cnp.PyArray_DATA(flat) + j * count
+        source = <double *>cnp.PyArray_DATA(values) + j * n
+        for i in range(n):
+            target[index[i]] += source[i]
     return 0
 
 
@@ -391,6 +417,23 @@ cdef int times_partial(int form, int op, int side, bint add, Py_ssize_t n, const
 
 cdef int times_array(bint add, Py_ssize_t n, const double *g, const double *p, double *out) noexcept:
     wg_multiply_add(add, n, g, p, out)
+    return 0
+
+
+cdef object product(object cotangent, object partial):
+    """Cotangent times partial, where 0 times inf is 0; the cotangent itself where the partial is the float 1.0."""
+    if type(partial) is float and partial == 1.0:
+        return cotangent
+    return strong(cotangent, partial)
+
+
+cdef int strong_times(Py_ssize_t n, const double *g, const double *p, double *y) noexcept:
+    wg_strong(n, g, p, y)
+    return 0
+
+
+cdef int strong_times_scalar(Py_ssize_t n, const double *g, double p, double *y) noexcept:
+    wg_strong_scalar(n, g, p, y)
     return 0
 
 

@@ -118,6 +118,7 @@ cdef class Tape:
     cdef cnp.ndarray adjoint_view(self, Buffer buffer, cnp.ndarray view)
     cdef int accumulate(self, Buffer buffer, cnp.ndarray view, int32_t slot, object cotangent,
                         bint owned=*) except -1
+    cdef bint add_vector(self, Buffer buffer, cnp.ndarray view, cnp.ndarray total) except -1
     cdef bint adopt(self, Buffer buffer, cnp.ndarray view, cnp.ndarray total) except -1
     cdef bint is_unneeded(self, Buffer buffer) except -1
     cdef object cotangent_of(self, Node node, Py_ssize_t i)
@@ -160,6 +161,9 @@ cdef enum Form:
 cdef int times_partial(int form, int op, int side, bint add, Py_ssize_t n, const double *g, const double *a,
                        const double *b, const double *y, double *out) noexcept nogil
 cdef int times_array(bint add, Py_ssize_t n, const double *g, const double *p, double *out) noexcept
+# y = g * p with strong zero, over n elements
+cdef int strong_times(Py_ssize_t n, const double *g, const double *p, double *y) noexcept
+cdef int strong_times_scalar(Py_ssize_t n, const double *g, double p, double *y) noexcept
 cdef bint is_cheap(int op, Py_ssize_t n) noexcept           # is the kernel's partial faster than the NumPy rule?
 
 

@@ -36,8 +36,8 @@ from collections import Counter
 import numpy as np
 
 from wengert.core.tape.memory cimport (
-    MIN_POOLED_BYTES, Block, Buffer, Level, empty_array, empty_pool, is_double, is_vector, kept, owns_memory,
-    same_shape, take, view_at,
+    MIN_POOLED_BYTES, Block, Buffer, Level, empty_pool, is_double, is_vector, kept, owns_memory, same_shape, take,
+    view_at,
 )
 
 from wengert.core import messages
@@ -54,6 +54,7 @@ cdef extern from "sweep.h" nogil:
     Py_ssize_t wg_roll_forward(const wg_list *t, Py_ssize_t i, Py_ssize_t n)
 
 cdef object np_add = np.add
+cdef type ndarray = np.ndarray, float64 = np.float64
 
 
 @cython.final
@@ -434,7 +435,21 @@ cdef class Tape:
         cdef cnp.ndarray target, total
         cdef Py_ssize_t j
         cdef double *row
+        cdef char *place
         cdef int d, lead = 1 if self.stacked else 0, ndim
+        if buffer is None:
+            if not self.stacked and type(cotangent) is float64:
+                wg_whole(self.adjoint, self.ranges, slot, self.width)[0] += <double>cotangent
+                return 0
+        elif type(cotangent) is ndarray:
+            if owned and self.adopt(buffer, view, <cnp.ndarray>cotangent):
+                return 0
+            if self.add_vector(buffer, view, <cnp.ndarray>cotangent):
+                return 0
+        elif not self.stacked and type(cotangent) is float64 and is_vector(view):
+            place = self.shadow_of(buffer) + (<char *>cnp.PyArray_DATA(view) - buffer.low)
+            wg_add_scalar(True, cnp.PyArray_SIZE(view), <double>cotangent, <double *>place)
+            return 0
         self.ignore_float_errors()
         if buffer is None:
             total = <cnp.ndarray>np.asarray(cotangent)
@@ -474,19 +489,33 @@ cdef class Tape:
             np_add(target, total, out=target, casting="same_kind")
         return 0
 
+    cdef bint add_vector(self, Buffer buffer, cnp.ndarray view, cnp.ndarray total) except -1:
+        """Add contiguous doubles to the adjoint of a contiguous view of the same shape; False for other layouts."""
+        cdef Py_ssize_t i, j, n = cnp.PyArray_SIZE(view)
+        cdef double *adjoint
+        cdef const double *source
+        cdef char *place
+        if (not is_vector(view) or not is_vector(total) or cnp.PyArray_SIZE(total) != self.k * n
+                or not has_trailing_shape(total, view, self.stacked)):
+            return False
+        place = self.shadow_of(buffer) + (<char *>cnp.PyArray_DATA(view) - buffer.low)
+        source = <double *>cnp.PyArray_DATA(total)
+        for j in range(self.k):
+            adjoint = <double *>(place + j * buffer.span)
+            for i in range(n):
+                adjoint[i] += source[j * n + i]
+        return True
+
     cdef bint adopt(self, Buffer buffer, cnp.ndarray view, cnp.ndarray total) except -1:
         """Use an owned array as the adjoint of a buffer without one if the layouts match."""
-        cdef int d, lead = 1 if self.stacked else 0
+        cdef int lead = 1 if self.stacked else 0
         if (buffer.shadow is not None or buffer.id >= 0 or not is_vector(total) or not is_vector(view)
                 or <char *>cnp.PyArray_DATA(view) != buffer.low
                 or <Py_ssize_t>cnp.PyArray_NBYTES(view) != buffer.span
                 or not cnp.PyArray_ISWRITEABLE(total) or not owns_memory(total)
-                or cnp.PyArray_NDIM(total) != cnp.PyArray_NDIM(view) + lead
+                or not has_trailing_shape(total, view, lead)
                 or (lead and cnp.PyArray_DIM(total, 0) != self.k)):
             return False
-        for d in range(cnp.PyArray_NDIM(view)):
-            if cnp.PyArray_DIM(total, d + lead) != cnp.PyArray_DIM(view, d):
-                return False
         buffer.shadow = Block.__new__(Block)
         buffer.shadow.data = <char *>cnp.PyArray_DATA(total)
         buffer.shadow.owner = total
@@ -547,6 +576,17 @@ def holds_complex(x):
     return isinstance(x, complex) if dtype is None else getattr(dtype, "kind", "") == "c"
 
 
+cdef bint has_trailing_shape(cnp.ndarray total, cnp.ndarray view, int lead):
+    """Return whether a cotangent has the shape of a view, behind `lead` axes."""
+    cdef int d
+    if cnp.PyArray_NDIM(total) != cnp.PyArray_NDIM(view) + lead:
+        return False
+    for d in range(cnp.PyArray_NDIM(view)):
+        if cnp.PyArray_DIM(total, d + lead) != cnp.PyArray_DIM(view, d):
+            return False
+    return True
+
+
 cdef bint overlaps_itself(cnp.ndarray x):
     cdef int d
     for d in range(cnp.PyArray_NDIM(x)):
@@ -603,7 +643,6 @@ cdef void *resized(void *memory, size_t count, size_t size) except NULL:
     return more
 
 
-include "strong_product.pxi"
 include "adjoint_rules.pxi"
 include "activity.pxi"
 include "tails.pxi"

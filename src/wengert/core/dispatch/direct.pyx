@@ -1,0 +1,365 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""Direct path of ordinary NumPy calls: float64 operands of one outermost derivative, and plain options.
+
+Most calls of eager code have this form.
+`recorded` does for them what `dispatch.function` does for every call, without the steps that cannot apply: weakly typed
+floats, subclasses, other dtypes, complex values, nested levels, recordings for replay, ``out=``.
+Which functions and options qualify is read from the registry row once, and kept in its column `route`.
+"""
+
+cimport cython
+cimport numpy as cnp
+from libc.stdint cimport uint64_t
+
+import numpy as np
+
+cimport wengert.core.operands.var as var  # in this form Cython sees that the module depends on it
+from wengert.core.operands.var cimport ArrayVar, ScalarDual, ScalarVar, array_var
+from wengert.core.tape.memory cimport FORWARD, NESTED, Level, is_double
+from wengert.core.tape.tape cimport CALL, REARRANGE, Node, Tape, kept_constant
+
+from wengert import registry
+from wengert.core.dispatch.arguments import numbers_like, out_position
+from wengert.core.operands import var
+from wengert.features import parameters_of as signature
+
+cdef dict rows = registry.rows
+cdef type ndarray = np.ndarray, float64 = np.float64
+cdef object np_ndim = np.ndim, np_shape = np.shape, np_sum = np.sum
+
+#: functions that need a step of `dispatch.function` in every call: those it names, which sets this
+cdef object special = frozenset()
+
+#: replacements of creation functions: `dispatch.creation`
+cdef dict creation = {}
+
+cdef enum Kind:
+    OTHER, VIEW, REARRANGEMENT, CONSTANT, COMPOSED, ELEMENTWISE, STRUCTURAL
+
+cdef dict KINDS = {"view": VIEW, "rearrangement": REARRANGEMENT, "constant": CONSTANT, "composed": COMPOSED,
+                   "elementwise": ELEMENTWISE, "linear": STRUCTURAL, "structural": STRUCTURAL}
+
+#: types of options: values that are passed on as they are
+cdef set OPTIONS = {bool, int, float, str, type(None), type(np._NoValue), np.bool, np.int64, float64}
+
+cdef enum:
+    MAX_POSITIONS = 64
+
+
+def set_special(functions, dict replacements):
+    """Set the functions that never take the direct path, and the dict of creation functions, which never do either."""
+    global special, creation
+    special, creation = functions, replacements
+
+
+@cython.final
+cdef class Route:
+    """What the direct path needs to know of a registry row."""
+
+    cdef int kind               # OTHER: the direct path never applies
+    cdef object keywords        # keywords that the rule supports; None: any
+    cdef Py_ssize_t most        # maximum number of positional arguments
+    cdef uint64_t wrt           # bit i: argument i is differentiable
+    cdef bint is_sequence       # the first argument is a sequence of operands
+    cdef bint is_any            # any argument is differentiable
+    cdef bint has_names         # the names of its parameters are known; otherwise one may be a positional ``out``
+
+    def __init__(self, row):
+        fun = row.fun
+        self.kind = KINDS.get(row.kind, OTHER)
+        if (fun in special or row.simpler is not None or row.is_formula or row.unheeded
+                or (self.kind == CONSTANT and row.on_complex is not None)):
+            self.kind = OTHER
+        self.keywords = row.keywords
+        if self.kind in (VIEW, REARRANGEMENT, CONSTANT):
+            self.keywords = None
+        elif self.kind == ELEMENTWISE:
+            self.keywords = frozenset()
+        self.most = min(MAX_POSITIONS, out_position(fun), MAX_POSITIONS if row.most is None else row.most)
+        self.is_sequence = row.sequence
+        self.is_any = self.kind in (CONSTANT, COMPOSED) or row.variadic is not None
+        self.wrt = 0
+        for i in range(MAX_POSITIONS):
+            if self.kind == ELEMENTWISE:
+                differentiable = i < len(row.partials) and row.partials[i] is not None
+            elif self.kind in (VIEW, REARRANGEMENT):
+                differentiable = i == 0
+            else:
+                differentiable = i in row.vjps
+            self.wrt |= <uint64_t>differentiable << i
+        self.has_names = signature(fun) is not None
+
+
+cdef bint is_option(object x):
+    """Return whether `x` is an option: a plain scalar, string or None, or a sequence of such."""
+    if type(x) in OPTIONS:
+        return True
+    if type(x) is tuple or type(x) is list:
+        for item in x:
+            if not is_option(item):
+                return False
+        return True
+    return False
+
+
+cdef inline Level active(Level level):
+    return level if level.tape == NULL else (<Tape>level.tape).level
+
+
+@cython.final
+cdef class Operands:
+    """The operands of one call, as far as they have been collected."""
+
+    cdef Level level
+    cdef list sources           # (position, item, buffer, view, slot)
+    cdef bint has_constant      # an argument is a plain array
+    cdef bint has_names         # as in `Route`
+
+    cdef object take(self, int position, int item, object x, bint differentiable, object number):
+        """Return the plain value of an argument, and add it to the operands if it is traced; None: not direct."""
+        cdef ArrayVar array
+        cdef Level own
+        if type(x) is ArrayVar:
+            array = <ArrayVar>x
+            if array.scalar or not is_double(array.v):
+                return None
+            if array.buffer.level is None:
+                self.has_constant = True
+                return array.v if differentiable or self.has_names else None
+            own = active(array.buffer.level)
+            source = position, item, array.buffer, array.v, -1
+            value = array.v
+        elif type(x) is ScalarVar:
+            own = active((<ScalarVar>x).tape.level)
+            source = position, item, None, None, (<ScalarVar>x).slot
+            value = float64((<ScalarVar>x).v)
+        elif type(x) is ScalarDual:
+            own = (<ScalarDual>x).level
+            source = position, item, None, None, -1
+            value = float64((<ScalarDual>x).v)
+        elif type(x) is ndarray:
+            self.has_constant = True
+            if differentiable:
+                return x if is_double(<cnp.ndarray>x) else None
+            return x if cnp.PyArray_ISNUMBER(<cnp.ndarray>x) or cnp.PyArray_ISBOOL(<cnp.ndarray>x) else None
+        elif differentiable:
+            return number(x) if type(x) is float or type(x) is int or type(x) is float64 else None
+        else:
+            return None
+        if not differentiable or own.depth or own.kind == NESTED or own.recording:
+            return None
+        if own.tape == NULL and not own.live:
+            return None
+        if self.level is None:
+            self.level = own
+        elif self.level is not own:
+            return None
+        self.sources.append(source)
+        return value
+
+
+cdef bint has_operand(tuple args):
+    """Return whether an argument is an operand, or the first one a sequence with one."""
+    for x in args:
+        if type(x) is ArrayVar or type(x) is ScalarVar or type(x) is ScalarDual:
+            return True
+    if len(args) and (type(args[0]) is list or type(args[0]) is tuple):
+        for x in args[0]:
+            if type(x) is ArrayVar:
+                return True
+    return False
+
+
+cpdef object recorded(fun, args, dict kwargs, compute=None):
+    """Call a function on operands and record it; `NotImplemented` if the call needs the general path."""
+    cdef Route route
+    cdef Py_ssize_t i, n
+    cdef bint differentiable
+    cdef Operands operands
+    cdef list values
+    if type(args) is not tuple or not has_operand(<tuple>args):
+        return NotImplemented
+    if len(<tuple>args) == 1 and not kwargs and type((<tuple>args)[0]) is ArrayVar:
+        x = (<tuple>args)[0]
+        if fun is np_ndim:
+            return cnp.PyArray_NDIM((<ArrayVar>x).v)
+        if fun is np_shape:
+            return (<object>(<ArrayVar>x).v).shape
+        if fun is np_sum and var.has_sum_entry(<ArrayVar>x):
+            return (<ArrayVar>x).sum()
+    row = rows.get(fun)
+    if row is None:
+        return NotImplemented
+    if row.route is None:
+        row.route = Route(row)
+    route = <Route>row.route
+    n = len(<tuple>args)
+    if route.kind == OTHER or n > route.most or n == 0 or var.may_record() or fun in creation:
+        return NotImplemented
+    if kwargs:
+        if "out" in kwargs or "where" in kwargs or "dtype" in kwargs:
+            return NotImplemented
+        for name, value in kwargs.items():
+            if not is_option(value) or (route.keywords is not None and name not in route.keywords):
+                return NotImplemented
+    operands = Operands.__new__(Operands)
+    operands.sources = []
+    operands.has_names = route.has_names
+    values = []
+    number = float64 if route.kind == ELEMENTWISE else float
+    for i in range(n):
+        x = (<tuple>args)[i]
+        if i == 0 and route.is_sequence:
+            if type(x) is not list and type(x) is not tuple:
+                return NotImplemented
+            value = []
+            for item in x:
+                part = operands.take(0, <int>len(value), item, True, float)
+                if part is None or type(part) is not ndarray:
+                    return NotImplemented
+                value.append(part)
+        elif type(x) is int and route.kind == ELEMENTWISE:
+            return NotImplemented       # some loops take integers
+        else:
+            differentiable = route.is_any or (route.wrt >> i) & 1
+            if is_option(x) and (route.is_any or not differentiable):
+                value = x
+            else:
+                value = operands.take(<int>i, -1, x, differentiable, number)
+                if value is None:
+                    return NotImplemented
+        values.append(value)
+    if operands.level is None:
+        return NotImplemented
+    if route.kind == COMPOSED:
+        return row.variadic(*args, **kwargs)
+    if route.kind == CONSTANT:
+        y = (compute or fun)(*values, **kwargs)
+        if type(y) is ndarray:
+            return var.clean(y) if y.dtype.kind in "fc" else y
+        return y if isinstance(y, (np.generic, bool, int)) else NotImplemented
+    y = (compute or fun)(*values, **kwargs)
+    if type(y) is not float64 and not (type(y) is ndarray and is_double(<cnp.ndarray>y)):
+        return NotImplemented
+    return finished(fun, row, route, operands, <tuple>args, values, kwargs, y)
+
+
+cdef object finished(fun, row, Route route, Operands operands, tuple args, list values, dict kwargs, y):
+    """Append the entry of a call with result `y`; a result in the memory of an operand is a view of it."""
+    cdef Node node
+    cdef Level level = operands.level
+    found = None
+    if type(y) is ndarray:
+        for source in operands.sources:
+            operand = args[source[0]] if source[1] < 0 else args[source[0]][source[1]]
+            if type(operand) is ArrayVar and var.shares_memory(<ArrayVar>operand, y):
+                return array_var((<ArrayVar>operand).buffer, <cnp.ndarray>y)
+    if route.kind == VIEW or route.kind == REARRANGEMENT:
+        found = index_map(fun, operands, values, kwargs)
+        if found is None:
+            return NotImplemented
+    if level.kind == FORWARD:
+        traced = [(position, item, args[position] if item < 0 else args[position][item])
+                  for position, item, _, _, _ in operands.sources]
+        return var.record(level, row, tuple(values), kwargs, traced, y,
+                          None if found is None else lambda entry: found, fun)
+    node = Node.__new__(Node)
+    node.kind = CALL
+    node.row = row
+    if found is None:
+        if operands.has_constant:
+            keep_constants(<Tape>level.tape, operands, values)
+        node.args = tuple(values)
+        node.kwargs = kwargs
+    else:
+        node.kind = REARRANGE
+        node.args = ()
+        node.kwargs = {}
+        node.key = found
+    node.sources = operands.sources
+    node.compute = fun
+    node.aslot = node.bslot = -1
+    return var.result(<Tape>level.tape, node, y)
+
+
+#: index maps of rearrangements, by function, shapes, strides and options
+cdef dict index_maps = {}
+cdef enum:
+    MAX_INDEX_MAPS = 1024
+    MAX_MAPPED = 4096           # elements of a map that is kept
+
+
+def clear_caches():
+    """Forget the index maps of rearrangements."""
+    index_maps.clear()
+
+
+cdef object index_map(fun, Operands operands, list values, dict kwargs):
+    """Return the source of each element of a rearrangement, as `dispatch.apply` numbers them; None: not direct."""
+    cdef set traced = {source[0] for source in operands.sources}
+    key = [fun]
+    for i, value in enumerate(values):
+        if type(value) is ndarray:
+            if i in traced:
+                key.append(layout_of(<cnp.ndarray>value))
+            elif cnp.PyArray_SIZE(<cnp.ndarray>value) > MAX_MAPPED:
+                return None
+            else:               # indices, for example
+                key.append((value.dtype, value.shape, value.tobytes()))
+        elif len(key) == 1 and type(value) is list:
+            if len(value) != len(operands.sources):
+                return None                     # an item is constant
+            key.append(tuple([layout_of(<cnp.ndarray>part) for part in value]))
+        elif is_option(value):
+            key.append((type(value), value))    # True is not 1
+        else:
+            return None
+    for option in kwargs.items():
+        key.append(option)
+    try:
+        key = tuple(key)
+        found = index_maps.get(key)
+    except TypeError:               # a list among the options
+        return None
+    if found is None:
+        found = new_index_map(fun, operands, values, kwargs)
+        if found.size <= MAX_MAPPED:
+            if len(index_maps) >= MAX_INDEX_MAPS:
+                index_maps.clear()
+            index_maps[key] = found
+    return found
+
+
+cdef tuple layout_of(cnp.ndarray x):
+    return (<object>x).shape, (<object>x).strides
+
+
+cdef object new_index_map(fun, Operands operands, list values, dict kwargs):
+    cdef list numbered = list(values)
+    start = 1
+    for position, item, _, _, _ in operands.sources:
+        value = values[position] if item < 0 else values[position][item]
+        numbers = numbers_like(np.asarray(value), start)
+        start += numbers.size
+        if item < 0:
+            numbered[position] = numbers
+        else:
+            numbered[position] = [*numbered[position][:item], numbers, *numbered[position][item + 1:]]
+    found = np.ravel(fun(*numbered, **kwargs))
+    found = found.astype(np.intp)   # a copy, of which no other code holds a view
+    found.flags.writeable = False
+    return found
+
+
+cdef int keep_constants(Tape tape, Operands operands, list values) except -1:
+    """Replace constant arrays by copies, since f may change them before the sweep."""
+    cdef Py_ssize_t i, j
+    cdef set own = {(source[0], source[1]) for source in operands.sources}
+    for i in range(len(values)):
+        value = values[i]
+        if type(value) is list:
+            values[i] = [part if (i, j) in own or type(part) is not ndarray else kept_constant(tape, <cnp.ndarray>part)
+                         for j, part in enumerate(value)]
+        elif type(value) is ndarray and (i, -1) not in own:
+            values[i] = kept_constant(tape, <cnp.ndarray>value)
+    return 0

@@ -1,0 +1,169 @@
+# Indices are computed here, never supplied by a user, and Cython code divides by no user value:
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Products in which a factor that is exactly 0 gives 0, also times inf or NaN ("strong zero"), on plain float64 arrays.
+
+Rules of derivatives consist mostly of such products, and on small arrays a NumPy call costs more than its arithmetic.
+Every function returns None for operands that it does not take; `wengert.registry` then computes with NumPy.
+The bits are those that NumPy computes: matrices are multiplied by the inner loop of ``numpy.matmul``.
+"""
+
+cimport numpy as cnp
+from libc.math cimport isnan
+
+import numpy as np
+
+from wengert.core.tape.kernel cimport Kernel
+from wengert.core.tape.memory cimport empty_array, is_double, is_vector, same_shape
+from wengert.core.tape.tape cimport strong_times, strong_times_scalar
+
+cnp.import_array()
+
+cdef enum:
+    MAX_BROADCAST = 8           # axes of a broadcast product
+    MAX_BROADCAST_SIZE = 4096   # elements; NumPy's loops are as fast beyond
+
+cdef type ndarray = np.ndarray, float64 = np.float64
+cdef Kernel matmul = Kernel(np.matmul, 0, 0, 0)
+
+
+cpdef object strong_product(a, b):
+    """Return `wengert.registry.strong` of float64 arrays and scalars."""
+    cdef double x = 0.0, y = 0.0
+    if type(a) is ndarray and type(b) is ndarray and is_vector(a) and is_vector(b) and same_shape(a, b):
+        if cnp.PyArray_NDIM(<cnp.ndarray>a):
+            return strong_of_arrays(a, b)
+    if type(a) is ndarray and cnp.PyArray_NDIM(a) and is_vector(a) and is_one_double(b, cnp.PyArray_NDIM(a), &y):
+        return strong_by_scalar(a, y)
+    if type(b) is ndarray and cnp.PyArray_NDIM(b) and is_vector(b) and is_one_double(a, cnp.PyArray_NDIM(b), &x):
+        return strong_by_scalar(b, x)
+    if is_one_double(a, 0, &x) and is_one_double(b, 0, &y):
+        strong_times_scalar(1, &x, y, &x)
+        return float64(x)
+    if type(a) is ndarray and type(b) is ndarray and is_double(a) and is_double(b):
+        return strong_broadcast(a, b)
+    return None
+
+
+cdef cnp.ndarray strong_of_arrays(cnp.ndarray a, cnp.ndarray b):
+    cdef cnp.ndarray found = empty_array(cnp.PyArray_NDIM(a), cnp.PyArray_DIMS(a))
+    strong_times(cnp.PyArray_SIZE(a), <double *>cnp.PyArray_DATA(a), <double *>cnp.PyArray_DATA(b),
+                 <double *>cnp.PyArray_DATA(found))
+    return found
+
+
+cdef cnp.ndarray strong_by_scalar(cnp.ndarray a, double x):
+    cdef cnp.ndarray found = empty_array(cnp.PyArray_NDIM(a), cnp.PyArray_DIMS(a))
+    strong_times_scalar(cnp.PyArray_SIZE(a), <double *>cnp.PyArray_DATA(a), x, <double *>cnp.PyArray_DATA(found))
+    return found
+
+
+cdef bint is_one_double(object x, int max_ndim, double *value):
+    """Return whether `x` is a scalar, or an array of one element with at most `max_ndim` axes."""
+    if type(x) is float or type(x) is float64:
+        value[0] = x
+        return True
+    if type(x) is not ndarray or not is_double(x) or cnp.PyArray_SIZE(x) != 1 or cnp.PyArray_NDIM(x) > max_ndim:
+        return False
+    value[0] = (<double *>cnp.PyArray_DATA(<cnp.ndarray>x))[0]
+    return True
+
+
+cdef object strong_broadcast(cnp.ndarray a, cnp.ndarray b):
+    """Return the product of two small arrays of any layouts, broadcast against each other."""
+    cdef cnp.npy_intp shape[MAX_BROADCAST]
+    cdef Py_ssize_t steps[2][MAX_BROADCAST]
+    cdef Py_ssize_t index[MAX_BROADCAST]
+    cdef cnp.ndarray found, x
+    cdef int ndim = max(cnp.PyArray_NDIM(a), cnp.PyArray_NDIM(b)), d, side, e
+    cdef Py_ssize_t size = 1, i, n
+    cdef char *at[2]
+    cdef double *y
+    if not 0 < ndim <= MAX_BROADCAST:
+        return None
+    for d in range(ndim):
+        shape[d] = 1
+        index[d] = 0
+        for side in range(2):
+            x = a if side == 0 else b
+            e = d - ndim + cnp.PyArray_NDIM(x)
+            n = 1 if e < 0 else cnp.PyArray_DIM(x, e)
+            steps[side][d] = 0 if n == 1 else cnp.PyArray_STRIDE(x, e)
+            if n != 1 and shape[d] != 1 and shape[d] != n:
+                return None         # NumPy's own error
+            if n != 1:
+                shape[d] = n
+        size *= shape[d]
+    if size > MAX_BROADCAST_SIZE:
+        return None
+    found = empty_array(ndim, shape)
+    if size == 0:
+        return found
+    y = <double *>cnp.PyArray_DATA(found)
+    at[0], at[1] = cnp.PyArray_BYTES(a), cnp.PyArray_BYTES(b)
+    n = shape[ndim - 1]
+    while True:
+        for i in range(n):
+            strong_times_scalar(1, <double *>(at[0] + i * steps[0][ndim - 1]),
+                                (<double *>(at[1] + i * steps[1][ndim - 1]))[0], y + i)
+        y += n
+        for d in range(ndim - 2, -1, -1):
+            index[d] += 1
+            at[0] += steps[0][d]
+            at[1] += steps[1][d]
+            if index[d] < shape[d]:
+                break
+            at[0] -= steps[0][d] * shape[d]
+            at[1] -= steps[1][d] * shape[d]
+            index[d] = 0
+        else:
+            return found
+
+
+def strong_matmul(a, b):
+    """Return ``a @ b`` of matrices or vectors, unless it is NaN where an operand is not finite."""
+    cdef cnp.npy_intp dims[4]
+    cdef cnp.npy_intp steps[9]
+    cdef cnp.npy_intp shape[2]
+    cdef char *args[3]
+    cdef cnp.ndarray left, right, y
+    cdef int ndim = 0, rows, columns
+    cdef Py_ssize_t i
+    cdef const double *found
+    if matmul.loop == NULL or type(a) is not ndarray or type(b) is not ndarray:
+        return None
+    left, right = a, b
+    rows, columns = cnp.PyArray_NDIM(left) - 1, cnp.PyArray_NDIM(right) - 1
+    if not (0 <= rows <= 1 and 0 <= columns <= 1 and is_double(left) and is_double(right)):
+        return None
+    dims[0] = 1
+    dims[1] = cnp.PyArray_DIM(left, 0) if rows else 1
+    dims[2] = cnp.PyArray_DIM(left, rows)
+    dims[3] = cnp.PyArray_DIM(right, 1) if columns else 1
+    if dims[2] < 2 or dims[2] != cnp.PyArray_DIM(right, 0) or dims[1] == 0 or dims[3] == 0:
+        return None
+    if rows:
+        shape[ndim] = dims[1]
+        ndim += 1
+    if columns:
+        shape[ndim] = dims[3]
+        ndim += 1
+    y = empty_array(ndim, shape)
+    steps[0] = steps[1] = steps[2] = 0
+    steps[3] = cnp.PyArray_STRIDE(left, 0) if rows else 0
+    steps[4] = cnp.PyArray_STRIDE(left, rows)
+    steps[5] = cnp.PyArray_STRIDE(right, 0)
+    steps[6] = cnp.PyArray_STRIDE(right, 1) if columns else 0
+    steps[7] = cnp.PyArray_STRIDE(y, 0) if rows else 0
+    steps[8] = cnp.PyArray_STRIDE(y, ndim - 1) if columns else 0
+    args[0], args[1], args[2] = cnp.PyArray_BYTES(left), cnp.PyArray_BYTES(right), cnp.PyArray_BYTES(y)
+    matmul.loop(args, dims, steps, matmul.loop_data)
+    found = <double *>cnp.PyArray_DATA(y)
+    for i in range(cnp.PyArray_SIZE(y)):
+        if isnan(found[i]):
+            return found_nan(left, right, y)
+    return y if ndim else y[()]
+
+
+cdef object found_nan(cnp.ndarray a, cnp.ndarray b, cnp.ndarray y):
+    """Return the product if its operands are finite, so that it is no NaN of 0 times inf."""
+    return y[()] if np.isfinite(a).all() and np.isfinite(b).all() else None
