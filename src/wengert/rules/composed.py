@@ -7,16 +7,17 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from wengert.registry import analytic, composed, constant
 from wengert.rules.broadcasting import take_elements
+from wengert.rules.shapes import moved_axis, ndim_of, raveled, reshaped, shape_of, swapped_axes
 
 
 def _block(arrays):
     """Join the innermost lists along the last axis, the next enclosing level along the axis before it, and so on."""
     depth = _depth(arrays)
-    ndim = max(depth, *[np.ndim(leaf) for leaf in _leaves(arrays)])
+    ndim = max(depth, *[ndim_of(leaf) for leaf in _leaves(arrays)])
 
     def join(item, level):
         if not isinstance(item, list):
-            return np.reshape(item, (1,) * (ndim - np.ndim(item)) + np.shape(item))
+            return reshaped(item, (1,) * (ndim - ndim_of(item)) + shape_of(item))
         return np.concatenate([join(part, level + 1) for part in item], axis=level - depth)
 
     return join(arrays, 0)
@@ -39,7 +40,7 @@ def _copyto(dst, src, casting="same_kind", where=True):
 
 
 def _fill_diagonal(a, val, wrap=False):
-    shape = np.shape(a)
+    shape = shape_of(a)
     if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
         raise ValueError("array must be at least 2-d, and all dimensions of input must be of equal length")
     step = 1 + sum(np.cumprod(shape[:0:-1]).tolist())
@@ -49,14 +50,14 @@ def _fill_diagonal(a, val, wrap=False):
 
 def store(a, places, values):
     """Store values, repeated cyclically to the length of `places`, at `places` of the flattened array."""
-    if np.ndim(values) and np.shape(values) != np.shape(places):
-        values = np.resize(values, np.shape(places))
-    a = a if np.ndim(a) else np.reshape(a, 1)  # a view
-    a[np.unravel_index(places, np.shape(a))] = values
+    if ndim_of(values) and shape_of(values) != shape_of(places):
+        values = np.resize(values, shape_of(places))
+    a = a if ndim_of(a) else reshaped(a, 1)  # a view
+    a[np.unravel_index(places, shape_of(a))] = values
 
 
 def _put(a, ind, v, mode="raise"):
-    n, places = np.size(a), np.ravel(ind)
+    n, places = np.size(a), raveled(ind)
     if places.dtype.kind not in "biu":
         raise TypeError("numpy.put: ind must hold integers; convert it with ind.astype(int)")
     if mode == "raise":
@@ -68,7 +69,7 @@ def _put(a, ind, v, mode="raise"):
 
 def _putmask(a, mask, values):
     values = as_array(values)
-    a[...] = np.where(mask, np.resize(values, np.shape(a)) if np.ndim(values) else values, a)
+    a[...] = np.where(mask, np.resize(values, shape_of(a)) if ndim_of(values) else values, a)
 
 
 def _place(arr, mask, vals):
@@ -80,16 +81,16 @@ def _place(arr, mask, vals):
 def _put_along_axis(arr, indices, values, axis):
     if axis is None:
         return store(arr, take_elements(np.arange(np.size(arr)), indices), values)
-    axis = normalize_axis_index(axis, np.ndim(arr))
-    index = list(np.ogrid[tuple(slice(n) for n in np.shape(indices))])
+    axis = normalize_axis_index(axis, ndim_of(arr))
+    index = list(np.ogrid[tuple(slice(n) for n in shape_of(indices))])
     index[axis] = indices
     arr[tuple(index)] = values
 
 
 def _meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
-    arrays = [np.reshape(as_array(x), (1,) * i + (-1,) + (1,) * (len(xi) - 1 - i)) for i, x in enumerate(xi)]
+    arrays = [reshaped(as_array(x), (1,) * i + (-1,) + (1,) * (len(xi) - 1 - i)) for i, x in enumerate(xi)]
     if indexing == "xy" and len(xi) > 1:
-        arrays = [np.swapaxes(x, 0, 1) for x in arrays]
+        arrays = [swapped_axes(x, 0, 1) for x in arrays]
     if not sparse:
         arrays = list(np.broadcast_arrays(*arrays))
     return tuple(np.copy(x, order="C") for x in arrays) if copy else tuple(arrays)
@@ -97,23 +98,23 @@ def _meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
 
 def _broadcast_arrays(*args, subok=False):
     args = [as_array(x) for x in args]
-    shape = np.broadcast_shapes(*[np.shape(x) for x in args])
+    shape = np.broadcast_shapes(*[shape_of(x) for x in args])
     return tuple(np.broadcast_to(x, shape) for x in args)
 
 
 def _at_least(ndim):
     """Body of ``atleast_1d``, ``atleast_2d`` or ``atleast_3d``, for one array or several: a 1-D array becomes a row."""
 
-    def reshaped(x):
+    def extended(x):
         x = as_array(x)
-        n = np.ndim(x)
+        n = ndim_of(x)
         if n >= ndim:
             return x
         before = int(n == 1)
-        return np.reshape(x, (1,) * before + np.shape(x) + (1,) * (ndim - n - before))
+        return reshaped(x, (1,) * before + shape_of(x) + (1,) * (ndim - n - before))
 
     def body(*arys):
-        parts = tuple(reshaped(x) for x in arys)
+        parts = tuple(extended(x) for x in arys)
         return parts[0] if len(parts) == 1 else parts
 
     return body
@@ -129,17 +130,17 @@ def _select(condlist, choicelist, default=0):
 
 def _piecewise(x, condlist, funclist, *args, **kw):
     x = as_array(x)
-    of_x, is_number = np.shape(x), np.ndim(x) == 0
-    if np.ndim(condlist) == 0 or (not isinstance(condlist[0], (list, np.ndarray)) and not is_number):
+    of_x, is_number = shape_of(x), ndim_of(x) == 0
+    if ndim_of(condlist) == 0 or (not isinstance(condlist[0], (list, np.ndarray)) and not is_number):
         condlist = [condlist]
-    shape = np.shape(x) or (1,)
-    conditions = [np.reshape(np.not_equal(as_array(condition), 0), shape) for condition in condlist]
+    shape = shape_of(x) or (1,)
+    conditions = [reshaped(np.not_equal(as_array(condition), 0), shape) for condition in condlist]
     if len(conditions) == len(funclist) - 1:
         conditions.append(~functools.reduce(np.logical_or, conditions))
     if len(conditions) != len(funclist):
         n = len(conditions)
         raise ValueError(f"with {n} condition(s), either {n} or {n + 1} functions are expected")
-    x = np.reshape(x, shape)
+    x = reshaped(x, shape)
     y = np.zeros_like(x)
     for condition, function in zip(conditions, funclist):
         if callable(function):
@@ -149,10 +150,10 @@ def _piecewise(x, condlist, funclist, *args, **kw):
             if type(x) is not np.ndarray:  # y is traced like x, so it can be stored to through the mask
                 y[condition] = as_dtype(found, x.dtype)
                 continue
-            places = np.reshape(np.cumsum(condition) - 1, shape)  # no store: y may be plain although `found` is traced
+            places = reshaped(np.cumsum(condition) - 1, shape)  # no store: y may be plain although `found` is traced
             function = take_elements(found, np.maximum(places, 0))
         y = as_dtype(np.where(condition, function, y), x.dtype)
-    return np.reshape(y, of_x)
+    return reshaped(y, of_x)
 
 
 def _choose(a, choices, out=None, mode="raise"):
@@ -168,36 +169,36 @@ def _choose(a, choices, out=None, mode="raise"):
     y = choices[-1]
     for i, choice in enumerate(choices[:-1]):
         y = np.where(index == i, choice, y)
-    return y[()] if len(choices) > 1 else np.broadcast_to(y, np.broadcast_shapes(np.shape(y), np.shape(index))) + 0.0
+    return y[()] if len(choices) > 1 else np.broadcast_to(y, np.broadcast_shapes(shape_of(y), shape_of(index))) + 0.0
 
 
 def _apply_along_axis(func1d, axis, arr, *args, **kwargs):
     arr = as_array(arr)
-    axis = normalize_axis_index(axis, np.ndim(arr))
-    moved = np.moveaxis(arr, axis, -1)
-    lines = [as_array(func1d(moved[i], *args, **kwargs)) for i in np.ndindex(*np.shape(moved)[:-1])]
+    axis = normalize_axis_index(axis, ndim_of(arr))
+    moved = moved_axis(arr, axis, -1)
+    lines = [as_array(func1d(moved[i], *args, **kwargs)) for i in np.ndindex(*shape_of(moved)[:-1])]
     if not lines:
         raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
-    y = np.reshape(np.stack(lines), np.shape(moved)[:-1] + np.shape(lines[0]))
-    rest, own = np.ndim(moved) - 1, np.ndim(lines[0])
+    y = reshaped(np.stack(lines), shape_of(moved)[:-1] + shape_of(lines[0]))
+    rest, own = ndim_of(moved) - 1, ndim_of(lines[0])
     return np.transpose(y, (*range(axis), *range(rest, rest + own), *range(axis, rest)))
 
 
 def _apply_over_axes(func, a, axes):
     y = as_array(a)
-    n = np.ndim(y)
+    n = ndim_of(y)
     for axis in np.atleast_1d(axes):
         axis = normalize_axis_index(axis, n)
         z = func(y, axis)
-        y = z if np.ndim(z) == n else np.expand_dims(z, axis)
-        if np.ndim(y) != n:
+        y = z if ndim_of(z) == n else np.expand_dims(z, axis)
+        if ndim_of(y) != n:
             raise ValueError("function is not returning an array of the correct shape")
     return y
 
 
 def _trim_zeros(filt, trim="fb"):
     filt = as_array(filt)
-    if np.ndim(filt) != 1:
+    if ndim_of(filt) != 1:
         raise TypeError("numpy.trim_zeros supports traced arrays with one axis only; write a slice instead")
     places = np.flatnonzero(filt)
     start, stop = (places[0], places[-1] + 1) if len(places) else (len(filt), len(filt))
@@ -215,16 +216,16 @@ def _modf(x):
 def _nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
     x = as_array(x)
     if x.dtype.kind == "c":
-        y = np.reshape(np.copy(x), np.shape(x)) if copy or np.ndim(x) == 0 else x
+        y = reshaped(np.copy(x), shape_of(x)) if copy or ndim_of(x) == 0 else x
         y.real, y.imag = (_nan_to_num(part, True, nan, posinf, neginf) for part in (x.real, x.imag))
-        return y if np.ndim(x) else y[()]
+        return y if ndim_of(x) else y[()]
     limits = np.finfo(x.dtype)
     y = np.where(np.isnan(x), nan, x)
     y = np.where(np.isposinf(x), limits.max if posinf is None else posinf, y)
     y = np.where(np.isneginf(x), limits.min if neginf is None else neginf, y)
     y = as_dtype(y, x.dtype)
-    if copy or np.ndim(x) == 0:
-        return y if np.ndim(x) else y[()]
+    if copy or ndim_of(x) == 0:
+        return y if ndim_of(x) else y[()]
     x[...] = y
     return x
 
@@ -241,10 +242,10 @@ def as_dtype(x, dtype):
 
 
 def _trapezoid(y, x=None, dx=1.0, axis=-1):
-    y = np.moveaxis(as_array(y), axis, -1)
+    y = moved_axis(as_array(y), axis, -1)
     if x is not None:
         x = as_array(x)
-        dx = np.diff(x) if np.ndim(x) == 1 else np.diff(np.moveaxis(x, axis, -1))
+        dx = np.diff(x) if ndim_of(x) == 1 else np.diff(moved_axis(x, axis, -1))
     return np.sum(dx * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
 
 
@@ -278,8 +279,8 @@ def _emath_power(x, p):
 
 
 def _sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
-    places = np.lib.stride_tricks.sliding_window_view(np.arange(np.size(x)).reshape(np.shape(x)), window_shape, axis)
-    return np.take(np.ravel(x), places)
+    places = np.lib.stride_tricks.sliding_window_view(np.arange(np.size(x)).reshape(shape_of(x)), window_shape, axis)
+    return np.take(raveled(x), places)
 
 
 for name in ("sqrt", "log", "log2", "log10"):

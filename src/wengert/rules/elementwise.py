@@ -19,7 +19,8 @@ import numpy as np
 from wengert.dependence import Elementwise
 from wengert.registry import choosing, conditional, elementwise, positions, refuse, structural
 from wengert.rules import taylor
-from wengert.rules.broadcasting import aligned, leading, unbroadcast
+from wengert.rules.broadcasting import aligned
+from wengert.rules.shapes import leading, unbroadcast
 
 POSITIVE = (0.1, 4.0)
 ANY = (-3.0, 3.0)

@@ -13,6 +13,8 @@ import itertools
 
 import numpy as np
 
+from wengert.rules.shapes import ndim_of, shape_of
+
 #: order of a matrix up to which a linear system is solved by the inverse, whose partials are products of its elements
 MAX_INVERSE_ORDER = 5
 #: length of an axis up to which a product or accumulation over it is unrolled
@@ -22,7 +24,7 @@ MAX_TERMS = 16
 
 
 def cross(a, b, *more, **options):
-    if more or options or np.shape(a)[-1] != 3 or np.shape(b)[-1] != 3:
+    if more or options or shape_of(a)[-1] != 3 or shape_of(b)[-1] != 3:
         return None
 
     def expanded(a, b):
@@ -35,31 +37,31 @@ def cross(a, b, *more, **options):
 def diff(a, n=1, axis=-1, prepend=None, append=None):
     def joined(a, prepend, append):
         ends = [None if end is None or end is np._NoValue else end for end in (prepend, append)]
-        one = list(np.shape(a))
+        one = list(shape_of(a))
         one[axis] = 1
-        ends = [np.broadcast_to(end, one) if end is not None and np.ndim(end) == 0 else end for end in ends]
+        ends = [np.broadcast_to(end, one) if end is not None and ndim_of(end) == 0 else end for end in ends]
         parts = [part for part in (ends[0], a, ends[1]) if part is not None]
         return np.concatenate(parts, axis=axis) if len(parts) > 1 else a
 
     def expanded(a, n=n, axis=axis, prepend=prepend, append=append):
         a = joined(a, prepend, append)
         for _ in range(n):
-            count = np.shape(a)[axis]
-            low, high = [[slice(None)] * np.ndim(a) for _ in range(2)]
+            count = shape_of(a)[axis]
+            low, high = [[slice(None)] * ndim_of(a) for _ in range(2)]
             low[axis], high[axis] = slice(0, count - 1), slice(1, count)
             a = a[tuple(high)] - a[tuple(low)]
         return a
 
-    return expanded if 0 < n < min(4, np.shape(a)[axis]) else None
+    return expanded if 0 < n < min(4, shape_of(a)[axis]) else None
 
 
 def unrolled_slices(a, axis):
     """Return the index of each slice along an axis, or None if there are more than `MAX_SLICES`."""
-    if (axis is None and np.ndim(a) != 1) or not np.ndim(a):
+    if (axis is None and ndim_of(a) != 1) or not ndim_of(a):
         return None
-    axis = (axis or 0) % np.ndim(a)
+    axis = (axis or 0) % ndim_of(a)
     index = (slice(None),) * axis
-    return [(*index, k) for k in range(np.shape(a)[axis])] if np.shape(a)[axis] <= MAX_SLICES else None
+    return [(*index, k) for k in range(shape_of(a)[axis])] if shape_of(a)[axis] <= MAX_SLICES else None
 
 
 def prod(a, axis=None, **options):
@@ -82,7 +84,7 @@ def accumulate(ufunc):
 def segments(a, indices, axis=0, **options):
     """Expand ``ufunc.reduceat`` for consecutive segments into sums by ``bincount``."""
     starts = np.asarray(indices)
-    if options or np.ndim(a) != 1 or starts.dtype.kind not in "iu":  # traced indices appear as floats here
+    if options or ndim_of(a) != 1 or starts.dtype.kind not in "iu":  # traced indices appear as floats here
         return None
     lengths = np.diff(starts, append=np.size(a))
     if np.any(lengths <= 0):
@@ -105,14 +107,14 @@ def multi_dot(arrays, **options):
 
 def solve(a, b, **options):
     """Solve by the inverse of a small matrix, whose partials are products of its elements."""
-    return None if options or np.shape(a)[-1] > MAX_INVERSE_ORDER else lambda a, b: np.matmul(np.linalg.inv(a), b)
+    return None if options or shape_of(a)[-1] > MAX_INVERSE_ORDER else lambda a, b: np.matmul(np.linalg.inv(a), b)
 
 
 def kron(a, b):
-    n = max(np.ndim(a), np.ndim(b))
+    n = max(ndim_of(a), ndim_of(b))
 
     def expanded(a, b):
-        first, second = [(1,) * (n - np.ndim(x)) + np.shape(x) for x in (a, b)]
+        first, second = [(1,) * (n - ndim_of(x)) + shape_of(x) for x in (a, b)]
         a = np.reshape(a, [m for k in first for m in (k, 1)])
         b = np.reshape(b, [m for k in second for m in (1, k)])
         return np.reshape(a * b, [k * m for k, m in zip(first, second)])

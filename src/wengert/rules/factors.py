@@ -11,11 +11,11 @@ from wengert.dependence import MATRIXWISE
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, strong_matmul, structural
 from wengert.rules import taylor
-from wengert.rules.broadcasting import leading, unbroadcast
 from wengert.rules.composed import as_array, dispatched
 from wengert.rules.linalg import (
     hermitian_read,
     hermitian_read_transpose,
+    inverse,
     lower,
     lower_half,
     on_diagonal,
@@ -29,6 +29,7 @@ from wengert.rules.linalg import (
     unpacked,
 )
 from wengert.rules.products import adjoint
+from wengert.rules.shapes import leading, shape_of, unbroadcast
 
 # ---- Cholesky factors
 
@@ -57,12 +58,12 @@ def pulled_to_matrix(factor, g, matmul):
     ----------
     Murray (2016), Differentiation of the Cholesky decomposition, section 4. arXiv:1602.07527
     """
-    whole = slice(0, np.shape(factor)[-1])
+    whole = slice(0, shape_of(factor)[-1])
     for product in (matmul, strong_matmul):
         z, inverses = lower(g), {}
         invert_lower(factor, whole, inverses, False, product)
         pull_factor(factor, inverses, z, whole, product)
-        if not np.any(np.isnan(z)):
+        if not np.isnan(np.vdot(z, z)):  # NaN if any element is
             break
     z *= 0.5
     return z
@@ -76,7 +77,7 @@ def halves(here):
 def invert_lower(factor, here, inverses, is_needed, product):
     """Store the inverses of the diagonal blocks that `pull_factor` needs, and that of block `here` if `is_needed`."""
     if here.stop - here.start <= MAX_BLOCK_ORDER:
-        inverses[here.start, here.stop] = np.linalg.inv(lower(factor[..., here, here]))
+        inverses[here.start, here.stop] = inverse(lower(factor[..., here, here]))
         return
     first, second = halves(here)
     invert_lower(factor, first, inverses, True, product)
@@ -84,7 +85,7 @@ def invert_lower(factor, here, inverses, is_needed, product):
     if is_needed:
         top, end = inverses[first.start, first.stop], inverses[second.start, second.stop]
         found = np.zeros_like(factor[..., here, here])
-        n = np.shape(top)[-1]
+        n = shape_of(top)[-1]
         found[..., :n, :n], found[..., n:, n:] = top, end
         found[..., n:, :n] = -product(product(end, factor[..., second, first]), top)
         inverses[here.start, here.stop] = found
@@ -93,9 +94,9 @@ def invert_lower(factor, here, inverses, is_needed, product):
 def pull_factor(factor, inverses, z, here, product):
     """Replace the cotangent of a diagonal block of the factor in `z` by twice the symmetric cotangent of the matrix."""
     if here.stop - here.start <= MAX_BLOCK_ORDER:
-        inverse = inverses[here.start, here.stop]
+        inverted = inverses[here.start, here.stop]
         inner = lower_half(product(adjoint(lower(factor[..., here, here])), z[..., here, here]))
-        z[..., here, here] = product(adjoint(inverse), product(inner + adjoint(inner), inverse))
+        z[..., here, here] = product(adjoint(inverted), product(inner + adjoint(inner), inverted))
         return
     first, second = halves(here)
     below = factor[..., second, first]
@@ -157,7 +158,7 @@ QRResult = type(np.linalg.qr(np.eye(1)))
 
 
 def qr_shapes(a, mode):
-    *batch, m, n = np.shape(a)
+    *batch, m, n = shape_of(a)
     k = m if mode == "complete" else min(m, n)
     return (*batch, m, k), (*batch, k, n)
 
@@ -184,7 +185,7 @@ def qr_wrt_matrix(ybar, y, a, mode):
 
     For a wide matrix A = [A1, A2], R = [R1, R2] with R2 = Q^H A2.
     """
-    m, n = np.shape(a)[-2:]
+    m, n = shape_of(a)[-2:]
     k = min(m, n)
     q, r = unpacked(y, *qr_shapes(a, mode))
     qbar, rbar = unpacked(ybar, *qr_shapes(a, mode))
@@ -203,7 +204,7 @@ def qr_wrt_matrix(ybar, y, a, mode):
 
 def qr_along_matrix(t, y, a, mode):
     """dQ = Q W + (1 - Q Q^H) dA R^-1 and dR = (Q^H dA R^-1 - W) R, with W skew-Hermitian such that dR is upper."""
-    m, n = np.shape(a)[-2:]
+    m, n = shape_of(a)[-2:]
     k = min(m, n)
     lead = leading(t, a)
     q, r = unpacked(y, *qr_shapes(a, mode))
@@ -220,9 +221,9 @@ def qr_along_matrix(t, y, a, mode):
     if n > m:
         behind = strong_matmul(adjoint(dq), a[..., k:]) + strong_matmul(adjoint(q), t[..., k:])
         dr = np.concatenate([dr, behind], axis=-1)
-    if np.shape(null)[-1]:
-        dq = np.concatenate([dq, np.full(np.shape(t)[:lead] + np.shape(null), np.nan, dq.dtype)], axis=-1)
-        dr = np.concatenate([dr, np.zeros_like(dr, shape=(*np.shape(dr)[:-2], m - k, n))], axis=-2)
+    if shape_of(null)[-1]:
+        dq = np.concatenate([dq, np.full(shape_of(t)[:lead] + shape_of(null), np.nan, dq.dtype)], axis=-1)
+        dr = np.concatenate([dr, np.zeros_like(dr, shape=(*shape_of(dr)[:-2], m - k, n))], axis=-2)
     return packed_tangents(lead, dq, dr)
 
 

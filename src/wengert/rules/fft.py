@@ -15,8 +15,8 @@ import numpy as np
 from wengert.dependence import Along
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import analytic, composed, linear, on_complex, rearrangement
-from wengert.rules.broadcasting import from_end
 from wengert.rules.composed import as_array
+from wengert.rules.shapes import from_end
 
 
 def inverse_norm(norm):

@@ -11,52 +11,51 @@ from wengert.dependence import Elementwise
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import composed, strong, strong_matmul, structural
 from wengert.rules import expansions
-from wengert.rules.broadcasting import (
-    aligned,
-    conjugate,
-    from_end,
-    is_kept,
-    leading,
-    segment_sum,
-    take_elements,
-    unbroadcast,
-)
+from wengert.rules.broadcasting import aligned, conjugate, segment_sum, take_elements
 from wengert.rules.composed import as_array, as_dtype
+from wengert.rules.shapes import from_end, is_kept, leading, ndim_of, reshaped, shape_of, unbroadcast
 from wengert.rules.taylor import PIECEWISE_LINEAR
 
 # ---- piecewise linear interpolation
 
 
+def check_increasing(xp):
+    """Raise if the points of the table are not increasing."""
+    falls = np.less(xp[1:], xp[:-1])
+    has_falls = falls.any() if type(falls) is np.ndarray else np.any(falls)
+    if has_falls and np.any(falls & np.isfinite(xp[:-1])):
+        raise UnsupportedFunctionError("numpy.interp has a derivative for increasing xp only: sort xp and fp by xp")
+
+
 def outside_masks(x, xp):
     """Masks of the x before the first point of the table and of those after the last."""
-    if np.any(np.less(xp[1:], xp[:-1]) & np.isfinite(xp[:-1])):
-        raise UnsupportedFunctionError("numpy.interp has a derivative for increasing xp only: sort xp and fp by xp")
+    check_increasing(xp)
     return np.less(x, xp[0]), np.greater(x, xp[-1])
 
 
 def intervals(x, xp):
     """Return for each x its interval, the position in it (0 to 1), the width, and the two masks of `outside_masks`."""
-    i = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, max(len(xp) - 2, 0))
-    width = take_elements(xp, i + 1) - take_elements(xp, i) if len(xp) > 1 else np.ones(np.shape(x))
+    i = np.minimum(np.maximum(np.searchsorted(xp, x, side="right") - 1, 0), max(len(xp) - 2, 0))
+    width = take_elements(xp, i + 1) - take_elements(xp, i) if len(xp) > 1 else np.ones(shape_of(x))
     return i, np.where(width > 0, (x - take_elements(xp, i)) / width, 0.0), width, *outside_masks(x, xp)
 
 
 def as_row(x):
     """Return a scalar as an array: in a program, an array of positions may vary, but a single one is a guard."""
-    return x if np.ndim(x) else np.reshape(x, (1,))
+    return x if ndim_of(x) else reshaped(x, (1,))
 
 
 def of_row(ybar, x):
     """Return the cotangent of the interpolant at ``as_row(x)``."""
-    return ybar if np.ndim(x) else np.reshape(ybar, (*np.shape(ybar), 1))
+    return ybar if ndim_of(x) else reshaped(ybar, (*shape_of(ybar), 1))
 
 
 def slopes(x, xp, fp):
     """Slope of the interpolant at each x; 0 beyond the ends."""
-    if not np.ndim(x):
+    if not ndim_of(x):
         return slopes(as_row(x), xp, fp)[0]
     i, _, width, before, after = intervals(x, xp)
-    rise = take_elements(fp, i + 1) - take_elements(fp, i) if len(xp) > 1 else np.zeros(np.shape(x))
+    rise = take_elements(fp, i + 1) - take_elements(fp, i) if len(xp) > 1 else np.zeros(shape_of(x))
     return np.where(before | after, 0.0, np.where(np.isnan(x), np.nan, rise / width))
 
 
@@ -64,6 +63,9 @@ def value_weights(x, xp, left, right):
     """Return pairs (index, weight) with y = sum of weight * fp[index]; `left` and `right` replace the end values."""
     i, share, _, before, after = intervals(x, xp)
     last = len(xp) - 1
+    if left is None and right is None:
+        share = np.where(before, 0.0, np.where(after, 1.0, share))
+        return [(i, 1 - share), (np.minimum(i + 1, last), share)]
     is_inside = ~(before | after)
     ends = [(i, np.where(is_inside, 1 - share, 0.0)), (np.minimum(i + 1, last), np.where(is_inside, share, 0.0))]
     if left is None:
@@ -94,7 +96,7 @@ def gather_weighted(t, shares):
 def interp_along_table(t, x, shares):
     """Tangent of the interpolant from that of a table; `shares` are those of ``as_row(x)``."""
     found = gather_weighted(t, shares)
-    return found if np.ndim(x) else found[..., 0]
+    return found if ndim_of(x) else found[..., 0]
 
 
 def interp_wrt_point(ybar, y, x, xp, fp, left=None, right=None):
@@ -105,7 +107,24 @@ def interp_wrt_places(ybar, y, x, xp, fp, left=None, right=None):
     return scatter_weighted(of_row(ybar, x), point_weights(as_row(x), xp, fp), len(xp))
 
 
+def place_of_scalar(x, xp):
+    """Return the interval of a plain scalar and the position in it, limited to 0 and 1: `value_weights` of one x."""
+    check_increasing(xp)
+    i = min(max(int(xp.searchsorted(x, "right")) - 1, 0), max(len(xp) - 2, 0))
+    if x < xp[0] or x > xp[-1]:
+        return i, float(x > xp[-1])
+    width = xp[i + 1] - xp[i] if len(xp) > 1 else 1.0
+    return i, (x - xp[i]) / width if width > 0 else 0.0
+
+
 def interp_wrt_values(ybar, y, x, xp, fp, left=None, right=None):
+    is_plain = type(x) in (float, np.float64) and type(xp) is np.ndarray and xp.dtype == np.float64
+    if is_plain and type(ybar) is np.float64 and left is None and right is None:
+        i, share = place_of_scalar(x, xp)
+        z = np.zeros(len(xp))
+        z[i] = strong(ybar, 1 - share)
+        z[min(i + 1, len(xp) - 1)] += strong(ybar, share)
+        return z
     return scatter_weighted(of_row(ybar, x), value_weights(as_row(x), xp, left, right), len(xp))
 
 
@@ -127,11 +146,11 @@ def push_interp_values(t, y, x, xp, fp, left=None, right=None):
 
 
 def push_interp_left(t, y, x, xp, fp, left=None, right=None):
-    return np.where(outside_masks(x, xp)[0], aligned(t, left, np.ndim(y)), 0.0)
+    return np.where(outside_masks(x, xp)[0], aligned(t, left, ndim_of(y)), 0.0)
 
 
 def push_interp_right(t, y, x, xp, fp, left=None, right=None):
-    return np.where(outside_masks(x, xp)[1], aligned(t, right, np.ndim(y)), 0.0)
+    return np.where(outside_masks(x, xp)[1], aligned(t, right, ndim_of(y)), 0.0)
 
 
 structural(
@@ -155,17 +174,18 @@ structural(
 def correlated(g, other):
     """Sum over k of ``g[n + k] other[k]``: the transpose of a full convolution, with 0 * inf = 0."""
     conjugated = conjugate(other)  # undone by ``correlate``, which conjugates its second operand
-    rows = np.reshape(g, (math.prod(np.shape(g)[:-1]), np.shape(g)[-1]))
-    z = np.stack([np.correlate(row, conjugated, "valid") for row in rows])
+    rows = reshaped(g, (math.prod(shape_of(g)[:-1]), shape_of(g)[-1]))
+    sums = [np.correlate(row, conjugated, "valid") for row in rows]
+    z = np.stack(sums) if len(sums) != 1 else sums[0][None]
     if np.isnan(z).any() and not (np.isfinite(g).all() and np.isfinite(other).all()):
-        windows = rows[:, np.arange(np.shape(z)[-1])[:, None] + np.arange(len(other))]
+        windows = rows[:, np.arange(shape_of(z)[-1])[:, None] + np.arange(len(other))]
         z = strong_matmul(windows, other[:, None])[..., 0]
-    return np.reshape(z, np.shape(g)[:-1] + (np.shape(z)[-1],))
+    return reshaped(z, shape_of(g)[:-1] + (shape_of(z)[-1],))
 
 
 def zero_padded(z, before, after):
     """Pad the last axis of `z` with zeros."""
-    ends = [np.zeros((*np.shape(z)[:-1], n), dtype=z.dtype) for n in (before, after)]
+    ends = [np.zeros((*shape_of(z)[:-1], n), dtype=z.dtype) for n in (before, after)]
     return np.concatenate([ends[0], z, ends[1]], axis=-1)
 
 
@@ -187,7 +207,7 @@ def correlation_offset(a, v, mode):
 
 def pull_convolution(ybar, start, x, other):
     """Cotangent of `x`, where y is part of the full convolution of `x` with `other`."""
-    rest = len(x) + len(other) - 1 - start - np.shape(ybar)[-1]
+    rest = len(x) + len(other) - 1 - start - shape_of(ybar)[-1]
     return correlated(zero_padded(ybar, start, rest), other)
 
 
@@ -269,7 +289,7 @@ def _ediff1d(ary, to_end=None, to_begin=None):
 
 def distances(points, axis_length):
     """Return the distances between points along an axis, as a scalar if they are all equal, as NumPy does."""
-    if np.ndim(points) != 1:
+    if ndim_of(points) != 1:
         raise ValueError("distances must be either scalars or 1d")
     if len(points) != axis_length:
         raise ValueError("when 1d, distances must match the length of the corresponding dimension")
@@ -290,10 +310,10 @@ def _gradient(f, *varargs, axis=None, edge_order=1):
     """Central differences with one-sided ones at the ends: NumPy's formulas, concatenated instead of stored."""
     f = as_array(f)
     f = f if f.dtype.kind in "fc" else f.astype(float)
-    axes = normalize_axis_tuple(tuple(range(np.ndim(f))) if axis is None else axis, np.ndim(f))
+    axes = normalize_axis_tuple(tuple(range(ndim_of(f))) if axis is None else axis, ndim_of(f))
     spacings = (
         varargs * len(axes)
-        if len(varargs) == 1 and np.ndim(varargs[0]) == 0
+        if len(varargs) == 1 and ndim_of(varargs[0]) == 0
         else varargs or [1.0] * len(axes)
     )
     if len(spacings) != len(axes):
@@ -302,9 +322,9 @@ def _gradient(f, *varargs, axis=None, edge_order=1):
         raise ValueError("'edge_order' greater than 2 not supported")
     found = []
     for i, h in zip(axes, spacings, strict=True):
-        if np.shape(f)[i] < edge_order + 1:
+        if shape_of(f)[i] < edge_order + 1:
             raise ValueError("Shape of array too small to calculate a numerical gradient")
-        h = h if np.ndim(h) == 0 else distances(h, np.shape(f)[i])
+        h = h if ndim_of(h) == 0 else distances(h, shape_of(f)[i])
         found.append(slopes_along(f, i, h, edge_order))
     return found[0] if len(found) == 1 else tuple(found)
 
@@ -313,13 +333,13 @@ def slopes_along(f, axis, h, edge_order):
     def at(*bounds):
         return f[(slice(None),) * axis + (slice(*bounds),)]
 
-    shape = [1] * np.ndim(f)
+    shape = [1] * ndim_of(f)
     shape[axis] = -1
-    is_even = np.ndim(h) == 0
+    is_even = ndim_of(h) == 0
     if is_even:
         middle = (at(2, None) - at(None, -2)) / (2.0 * h)
     else:
-        a, b, c = (np.reshape(z, shape) for z in inner_weights(h[:-1], h[1:]))
+        a, b, c = (reshaped(z, shape) for z in inner_weights(h[:-1], h[1:]))
         middle = a * at(None, -2) + b * at(1, -1) + c * at(2, None)
     if edge_order == 1:
         first = (at(1, 2) - at(0, 1)) / (h if is_even else h[0])
@@ -353,7 +373,7 @@ def _unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     inside = np.remainder(steps + half, period) - half
     inside = np.where((inside == -half) & (steps > 0), inside + period, inside)
     mended = np.where(np.abs(steps) < discont, 0.0, inside - steps)
-    first, rest = (np.take(p, places, axis=axis) for places in ([0], np.arange(1, np.shape(p)[axis])))
+    first, rest = (np.take(p, places, axis=axis) for places in ([0], np.arange(1, shape_of(p)[axis])))
     rest = rest + np.cumsum(mended, axis=axis)
     return np.concatenate([as_dtype(first, rest.dtype), rest], axis=axis)
 
@@ -371,10 +391,10 @@ def _cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=
     samples = [variables(z, rowvar, i) for i, z in enumerate((m, y)) if z is not None]
     X = np.concatenate(samples, axis=0) if len(samples) == 2 else samples[0]
     ddof = int(not bias) if ddof is None else ddof
-    weights = sample_weights(np.shape(X)[1], fweights, aweights)
+    weights = sample_weights(shape_of(X)[1], fweights, aweights)
     if weights is None:
         X = X - np.mean(X, axis=1)[:, None]
-        count, weighted = np.shape(X)[1] - ddof, X
+        count, weighted = shape_of(X)[1] - ddof, X
     else:
         total = np.sum(weights)
         X = X - np.average(X, axis=1, weights=weights)[:, None]
@@ -392,7 +412,7 @@ def sample_weights(n, fweights, aweights):
     """Return the product of frequency and reliability weights of each sample, or None without weights."""
     given = [as_array(w) for w in (fweights, aweights) if w is not None]
     for w in given:
-        if np.shape(w) != (n,):
+        if shape_of(w) != (n,):
             raise ValueError("numpy.cov: there must be one weight per sample")
         if np.any(np.less(w, 0)):
             raise ValueError("numpy.cov: weights must not be negative")
@@ -405,14 +425,14 @@ def variables(z, rowvar, position):
     """Return the variables as rows, in double precision."""
     z = as_array(z)
     z = as_dtype(z, np.result_type(z.dtype, np.float64))
-    if np.ndim(z) < 2:
-        return np.reshape(z, (1, -1))
-    return z if rowvar or (position and np.shape(z)[0] == 1) else z.T
+    if ndim_of(z) < 2:
+        return reshaped(z, (1, -1))
+    return z if rowvar or (position and shape_of(z)[0] == 1) else z.T
 
 
 def _corrcoef(x, y=None, rowvar=True, *, dtype=None):
     c = _cov(x, y, rowvar, dtype=dtype)
-    if np.ndim(c) == 0:
+    if ndim_of(c) == 0:
         return c / c
     spread = np.sqrt(np.diag(c).real)
     c = c / spread[:, None] / spread[None, :]
@@ -453,7 +473,7 @@ def _nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, corre
     square = (deviation * conjugate(deviation)).real if a.dtype.kind == "c" else deviation * deviation
     y = np.sum(square, axis=axis, keepdims=True)
     y = as_dtype(np.where(count > ddof, y / np.where(count > ddof, count - ddof, 1), np.nan), square.dtype)
-    return y if is_kept(keepdims) else np.squeeze(y, axis=from_end(axis, np.ndim(a)))[()]
+    return y if is_kept(keepdims) else np.squeeze(y, axis=from_end(axis, ndim_of(a)))[()]
 
 
 def _nanstd(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=np._NoValue):

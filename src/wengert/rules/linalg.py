@@ -17,19 +17,20 @@ import numpy as np
 
 from wengert.dependence import MATRIXWISE, SYSTEMS, Contraction
 from wengert.errors import NonSmoothError
+from wengert.features import lapack_loop
 from wengert.registry import composed, constant, facts, linear, strong, strong_matmul, structural
 from wengert.rules import expansions, taylor
-from wengert.rules.broadcasting import from_end, leading, unbroadcast
 from wengert.rules.composed import as_array, dispatched
 from wengert.rules.products import adjoint, transposed
 from wengert.rules.reductions import products_of_others
+from wengert.rules.shapes import from_end, leading, moved_axis, ndim_of, raveled, reshaped, shape_of, unbroadcast
 
 # ---- parts of square matrices
 
 
 def on_diagonal(d):
     """Return diagonal matrices with diagonal `d`."""
-    return np.where(np.eye(np.shape(d)[-1], dtype=bool), d[..., None, :], 0)
+    return np.where(diagonal_mask(shape_of(d)[-1], shape_of(d)[-1], 0), d[..., None, :], 0)
 
 
 def symmetric(z):
@@ -43,7 +44,7 @@ def skew(z):
 
 def lower_half(z):
     """Return the lower triangle with its diagonal halved: L with L + L^T = z for symmetric z."""
-    return strong(z, half_weights(np.shape(z)[-1], z.dtype))
+    return strong(z, half_weights(shape_of(z)[-1], z.dtype))
 
 
 @lru_cache(maxsize=8)
@@ -51,9 +52,14 @@ def above_diagonal(n):
     return ~np.tri(n, dtype=bool)
 
 
+@lru_cache(maxsize=8)
+def diagonal_mask(n, m, offset):
+    return np.eye(n, m, k=offset, dtype=bool)
+
+
 def lower(z):
     """Return the lower triangle including the diagonal, as a new array."""
-    return np.where(above_diagonal(np.shape(z)[-1]), z.dtype.type(0), z)
+    return np.where(above_diagonal(shape_of(z)[-1]), z.dtype.type(0), z)
 
 
 @lru_cache(maxsize=8)
@@ -61,15 +67,24 @@ def half_weights(n, dtype):
     return np.tri(n, dtype=dtype) - 0.5 * np.eye(n, dtype=dtype)
 
 
+@lru_cache(maxsize=8)
+def tolerance(dtype):
+    return np.sqrt(np.finfo(dtype).eps)
+
+
 def triangle_weights(a, UPLO):
     """Return the weight of each element of a matrix that NumPy takes for Hermitian, of which it reads one triangle.
 
     If the matrix is Hermitian, both triangles get weight 1/2, so that the gradient is Hermitian too.
     """
-    noise = np.sqrt(np.finfo(a.dtype).eps) * np.max(np.abs(a), axis=(-2, -1), keepdims=True, initial=0)
+    lower = half_weights(shape_of(a)[-1], a.dtype)
+    lower = lower if UPLO.upper() == "L" else lower.T
+    if type(a) is np.ndarray and a.ndim == 2 and a.size:
+        noise = tolerance(a.dtype) * np.abs(a).max()
+        return a.dtype.type(0.5) if np.abs(a - adjoint(a)).max() <= noise else lower
+    noise = tolerance(a.dtype) * np.max(np.abs(a), axis=(-2, -1), keepdims=True, initial=0)
     is_hermitian = np.all(np.abs(a - adjoint(a)) <= noise, axis=(-2, -1), keepdims=True)
-    lower = half_weights(np.shape(a)[-1], a.dtype)
-    return np.where(is_hermitian, a.dtype.type(0.5), lower if UPLO.upper() == "L" else lower.T)
+    return np.where(is_hermitian, a.dtype.type(0.5), lower)
 
 
 def hermitian_read(t, a, UPLO):
@@ -88,7 +103,7 @@ def hermitian_read_transpose(z, a, UPLO):
 
 def packed(*parts):
     """Concatenate flattened arrays: a tape entry has one result."""
-    return np.concatenate([np.ravel(part) for part in parts])
+    return np.concatenate([raveled(part) for part in parts])
 
 
 def unpacked(flat, *shapes):
@@ -97,14 +112,14 @@ def unpacked(flat, *shapes):
     for shape in shapes:
         stop = start + math.prod(shape)
         part = flat[..., start:stop]
-        parts.append(np.reshape(part, np.shape(flat)[:-1] + shape) if shape else part[..., 0])
+        parts.append(reshaped(part, shape_of(flat)[:-1] + shape) if shape else part[..., 0])
         start = stop
     return parts
 
 
 def packed_tangents(lead, *parts):
     """Pack tangents of several results, behind their leading axes."""
-    return np.concatenate([np.reshape(part, (*np.shape(part)[:lead], -1)) for part in parts], axis=-1)
+    return np.concatenate([reshaped(part, (*shape_of(part)[:lead], -1)) for part in parts], axis=-1)
 
 
 # ---- points without a derivative
@@ -116,7 +131,7 @@ def raise_nonsmooth(name, why):
 
 def rounding(x):
     """Bound on the relative rounding error of eigenvalues and eigenvectors of a matrix like `x`."""
-    return 8 * max(np.shape(x)[-2:]) * float(np.finfo(x.dtype).eps)
+    return 8 * max(shape_of(x)[-2:]) * float(np.finfo(x.dtype).eps)
 
 
 @dispatched
@@ -133,10 +148,10 @@ facts(size, native="size")
 
 
 def trace_transpose(ybar, a, offset=0, axis1=0, axis2=1, dtype=None, out=None):
-    i, j = from_end((axis1, axis2), np.ndim(a))
-    line = np.eye(np.shape(a)[i], np.shape(a)[j], k=offset, dtype=bool)
+    i, j = from_end((axis1, axis2), ndim_of(a))
+    line = diagonal_mask(shape_of(a)[i], shape_of(a)[j], offset)
     z = np.where(line, ybar[..., None, None], 0)
-    return np.moveaxis(z, (-2, -1), (i, j))
+    return moved_axis(z, (-2, -1), (i, j))
 
 
 def trace_pattern(deps, a, offset=0, axis1=0, axis2=1, **options):
@@ -180,8 +195,8 @@ def power_tangent(t, a, n):
 def multi_dot_wrt_arrays(ybar, y, arrays, *, out=None):
     """Cotangent of each factor from the products of the factors on its left and on its right."""
     lead = leading(ybar, y)
-    g = ybar[..., None] if np.ndim(arrays[-1]) == 1 else ybar
-    g = g[..., None, :] if np.ndim(arrays[0]) == 1 else g
+    g = ybar[..., None] if ndim_of(arrays[-1]) == 1 else ybar
+    g = g[..., None, :] if ndim_of(arrays[0]) == 1 else g
     factors = as_factors(arrays)
     result = []
     for i in range(len(factors)):
@@ -190,13 +205,13 @@ def multi_dot_wrt_arrays(ybar, y, arrays, *, out=None):
             z = strong_matmul(transposed(reduce(np.matmul, factors[:i])), z)
         if i < len(factors) - 1:
             z = strong_matmul(z, transposed(reduce(np.matmul, factors[i + 1 :])))
-        result.append(np.reshape(z, np.shape(ybar)[:lead] + np.shape(arrays[i])))
+        result.append(reshaped(z, shape_of(ybar)[:lead] + shape_of(arrays[i])))
     return result
 
 
 def as_factors(arrays):
     """Return the factors as matrices: a 1-D array is a row if first, a column if last."""
-    return [np.atleast_2d(arrays[0]), *arrays[1:-1], arrays[-1][:, None] if np.ndim(arrays[-1]) == 1 else arrays[-1]]
+    return [np.atleast_2d(arrays[0]), *arrays[1:-1], arrays[-1][:, None] if ndim_of(arrays[-1]) == 1 else arrays[-1]]
 
 
 def multi_dot_tangent(tangents, y, arrays, *, out=None):
@@ -204,9 +219,9 @@ def multi_dot_tangent(tangents, y, arrays, *, out=None):
     factors, terms = as_factors(arrays), []
     for i, t in enumerate(tangents):
         if t is not None:
-            lead = np.shape(t)[: leading(t, arrays[i])]
-            t = np.reshape(t, lead + np.shape(factors[i]))
-            terms.append(np.reshape(reduce(strong_matmul, [*factors[:i], t, *factors[i + 1 :]]), lead + np.shape(y)))
+            lead = shape_of(t)[: leading(t, arrays[i])]
+            t = reshaped(t, lead + shape_of(factors[i]))
+            terms.append(reshaped(reduce(strong_matmul, [*factors[:i], t, *factors[i + 1 :]]), lead + shape_of(y)))
     return reduce(np.add, terms)
 
 
@@ -246,7 +261,7 @@ MIN_SPLIT_ORDER = 64  # order below which splitting a matrix does not pay
 
 def is_lower(a):
     """Whether all elements above the diagonal are 0; recursive over quarters, without a copy, with early exit."""
-    n = np.shape(a)[-1]
+    n = shape_of(a)[-1]
     if n <= 2 * MIN_SPLIT_ORDER:
         return not np.any((a != 0) & above_diagonal(n))
     h = n // 2
@@ -255,7 +270,7 @@ def is_lower(a):
 
 def solve_lower(a, b):
     """Solve a x = b with a lower triangular matrix, recursively by halves."""
-    n = np.shape(a)[-1]
+    n = shape_of(a)[-1]
     if n <= MIN_SPLIT_ORDER:
         return np.linalg.solve(a, b)
     h = n // 2
@@ -265,7 +280,7 @@ def solve_lower(a, b):
 
 
 def solve_upper(a, b):
-    n = np.shape(a)[-1]
+    n = shape_of(a)[-1]
     if n <= MIN_SPLIT_ORDER:
         return np.linalg.solve(a, b)
     h = n // 2
@@ -274,15 +289,39 @@ def solve_upper(a, b):
     return np.concatenate([solve_upper(a[..., :h, :h], rest), low], axis=-2)
 
 
+def is_small_system(a):
+    """Return whether a matrix is plain, so that its LAPACK loop can be called without the checks of `numpy.linalg`."""
+    return type(a) is np.ndarray and a.ndim == 2 and a.dtype == np.float64 and a.shape[0] == a.shape[1] > 0
+
+
+def inverse(a):
+    """Return ``numpy.linalg.inv(a)``; the loop fills the result with NaN if the matrix is singular."""
+    if is_small_system(a) and lapack_loop("inv") is not None:
+        y = lapack_loop("inv")(a)
+        if not math.isnan(y[0, 0]):
+            return y
+    return np.linalg.inv(a)
+
+
+def solved(a, b):
+    """Return ``numpy.linalg.solve(a, b)`` for a `b` with at least two axes."""
+    is_plain = is_small_system(a) and type(b) is np.ndarray and b.ndim == 2 and b.dtype == np.float64
+    if is_plain and b.size and len(a) == len(b) and lapack_loop("solve") is not None:
+        y = lapack_loop("solve")(a, b)
+        if not math.isnan(y[0, 0]):
+            return y
+    return np.linalg.solve(a, b)
+
+
 @dispatched
 def solution(a, b):
     """Solve a x = b for `b` with at least two axes; n^2 operations per column if `a` is triangular."""
-    if np.shape(a)[-1] > MIN_SPLIT_ORDER and np.isfinite(np.sum(a)):
+    if shape_of(a)[-1] > MIN_SPLIT_ORDER and np.isfinite(np.sum(a)):
         if is_lower(a):
             return solve_lower(a, b)
         if is_lower(transposed(a)):
             return solve_upper(a, b)
-    return np.linalg.solve(a, b)
+    return solved(a, b)
 
 
 def solutions(a, g, lead):
@@ -291,12 +330,12 @@ def solutions(a, g, lead):
     A direction that is 0 has the solution 0, even if the matrix is singular.
     """
     try:
-        if lead == 0 or np.ndim(a) > 2:
+        if lead == 0 or ndim_of(a) > 2:
             z = solution(a, g)
         else:
-            columns = np.moveaxis(g, -2, 0)
-            z = solution(a, np.reshape(columns, (np.shape(a)[-1], math.prod(np.shape(columns)[1:]))))
-            z = np.moveaxis(np.reshape(z, np.shape(columns)), 0, -2)
+            columns = moved_axis(g, -2, 0)
+            z = solution(a, reshaped(columns, (shape_of(a)[-1], math.prod(shape_of(columns)[1:]))))
+            z = moved_axis(reshaped(z, shape_of(columns)), 0, -2)
     except np.linalg.LinAlgError:  # singular, such as a matrix with infinite elements
         if not is_zero_cotangent(g):
             raise
@@ -335,17 +374,17 @@ def is_zero_cotangent(g):
 
 def as_columns(g, b):
     """Return a 1-D right-hand side as a column; NumPy 2 takes any other for a stack of matrices."""
-    return g[..., None] if np.ndim(b) == 1 else g
+    return g[..., None] if ndim_of(b) == 1 else g
 
 
 def as_right_side(z, b):
-    return z[..., 0] if np.ndim(b) == 1 else z
+    return z[..., 0] if ndim_of(b) == 1 else z
 
 
 def broadcastable(t, x, ndim):
     """Reshape a tangent of `x` to broadcast in a result of `ndim` axes: axes of length 1 behind its directions."""
     lead = leading(t, x)
-    return np.reshape(t, np.shape(t)[:lead] + (1,) * (ndim - np.ndim(x)) + np.shape(x))
+    return reshaped(t, shape_of(t)[:lead] + (1,) * (ndim - ndim_of(x)) + shape_of(x))
 
 
 @memoised
@@ -365,12 +404,12 @@ def solve_wrt_right_side(ybar, y, a, b):
 
 def solve_along_matrix(t, y, a, b):
     x = as_columns(y, b)
-    g = strong_matmul(broadcastable(t, a, np.ndim(x)), x)
+    g = strong_matmul(broadcastable(t, a, ndim_of(x)), x)
     return as_right_side(-solutions(a, g, leading(t, a)), b)
 
 
 def solve_along_right_side(t, y, a, b):
-    g = as_columns(broadcastable(t, b, np.ndim(y)), b)
+    g = as_columns(broadcastable(t, b, ndim_of(y)), b)
     return as_right_side(solutions(a, g, leading(t, b)), b)
 
 
@@ -412,19 +451,19 @@ structural(
 def _tensorsolve(a, b, axes=None):
     a, b = as_array(a), as_array(b)
     if axes is not None:
-        a = np.moveaxis(a, axes, range(-len(axes), 0))
-    shape = np.shape(a)[np.ndim(b) :]
-    x = np.linalg.solve(np.reshape(a, (np.size(b), -1)), np.ravel(b))
-    return np.reshape(x, shape)
+        a = moved_axis(a, axes, range(-len(axes), 0))
+    shape = shape_of(a)[ndim_of(b) :]
+    x = np.linalg.solve(reshaped(a, (np.size(b), -1)), raveled(b))
+    return reshaped(x, shape)
 
 
 def _tensorinv(a, ind=2):
     if ind <= 0:
         raise ValueError("numpy.linalg.tensorinv: ind must be positive")
     a = as_array(a)
-    shape = np.shape(a)
-    inverse = np.linalg.inv(np.reshape(a, (math.prod(shape[ind:]), -1)))
-    return np.reshape(inverse, shape[ind:] + shape[:ind])
+    shape = shape_of(a)
+    inverse = np.linalg.inv(reshaped(a, (math.prod(shape[ind:]), -1)))
+    return reshaped(inverse, shape[ind:] + shape[:ind])
 
 
 composed(np.linalg.tensorsolve, _tensorsolve)
@@ -452,8 +491,11 @@ def cofactors(a):
 
 def det_slope(y, a):
     """d det(A) / dA = det(A) inv(A)^T if all matrices are regular (differentiable again), else the cofactors."""
-    is_regular = np.all(np.not_equal(y, 0) & np.isfinite(y))
-    return as_scalars(y) * transposed(np.linalg.inv(a)) if is_regular else cofactors(a)
+    if type(y) is np.float64:
+        is_regular = y != 0 and math.isfinite(y)
+    else:
+        is_regular = np.all(np.not_equal(y, 0) & np.isfinite(y))
+    return as_scalars(y) * transposed(inverse(a)) if is_regular else cofactors(a)
 
 
 def det_wrt_matrix(ybar, y, a):
@@ -483,7 +525,7 @@ def packed_slogdet(a):
 
 
 def slogdet_shapes(a):
-    return np.shape(a)[:-2], np.shape(a)[:-2]
+    return shape_of(a)[:-2], shape_of(a)[:-2]
 
 
 def slogdet_wrt_matrix(ybar, y, a):
@@ -492,16 +534,16 @@ def slogdet_wrt_matrix(ybar, y, a):
     if y.dtype.kind == "c":
         sign, _ = unpacked(y, *slogdet_shapes(a))
         g = g.real + 1j * (np.conj(sign) * signbar).imag
-    return strong(as_scalars(g), adjoint(np.linalg.inv(a)))
+    return strong(as_scalars(g), adjoint(inverse(a)))
 
 
 def slogdet_tangent(t, y, a):
-    slope = np.sum(strong(t, transposed(np.linalg.inv(a))), axis=(-2, -1))
-    flat = np.reshape(slope, np.shape(t)[: leading(t, a)] + (-1,))
+    slope = np.sum(strong(t, transposed(inverse(a))), axis=(-2, -1))
+    flat = reshaped(slope, shape_of(t)[: leading(t, a)] + (-1,))
     if y.dtype.kind != "c":
         return np.concatenate([np.zeros_like(flat), flat], axis=-1)
     sign, _ = unpacked(y, *slogdet_shapes(a))
-    return np.concatenate([1j * np.ravel(sign) * flat.imag, flat.real], axis=-1)
+    return np.concatenate([1j * raveled(sign) * flat.imag, flat.real], axis=-1)
 
 
 SlogdetResult = type(np.linalg.slogdet(np.eye(1)))

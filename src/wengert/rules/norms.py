@@ -11,8 +11,9 @@ import numpy as np
 from wengert.dependence import MATRIXWISE, Reduced
 from wengert.registry import strong, structural
 from wengert.rules import taylor
-from wengert.rules.broadcasting import conjugate, from_end, restore
+from wengert.rules.broadcasting import conjugate
 from wengert.rules.reductions import extreme_share
+from wengert.rules.shapes import from_end, moved_axis, ndim_of, reshaped, restore
 from wengert.rules.spectra import is_null
 
 # ---- slopes
@@ -20,6 +21,8 @@ from wengert.rules.spectra import is_null
 
 def unit(x, size):
     """Return x / size, and 0 where size is 0: the subgradient chosen at the origin."""
+    if type(size) is np.float64:
+        return x / size if size != 0 else np.zeros_like(x)
     return np.where(np.equal(size, 0), 0, x / size)
 
 
@@ -66,12 +69,12 @@ def extreme_shares(values, order):
 
 
 def norm_slope(y, x, order, axis, keepdims):
-    axes = from_end(axis, np.ndim(x))
+    axes = from_end(axis, ndim_of(x))
     if len(axes) != 2 or order is None or order in ("fro", "f"):
         is_flat = len(axes) != 1 or order is None
         return vector_slope(x, restore(y, x, axis, keepdims), None if is_flat else order, axis)
-    slope = matrix_slope(np.moveaxis(x, axes, (-2, -1)), order)
-    return np.moveaxis(slope, (-2, -1), axes)
+    slope = matrix_slope(moved_axis(x, axes, (-2, -1)), order)
+    return moved_axis(slope, (-2, -1), axes)
 
 
 # ---- rows
@@ -82,7 +85,7 @@ def pull_slope(ybar, slope, x, axis, keepdims):
 
 
 def push_slope(t, slope, x, axis, keepdims):
-    return np.sum(strong(t, conjugate(slope)).real, axis=from_end(axis, np.ndim(x)), keepdims=keepdims)
+    return np.sum(strong(t, conjugate(slope)).real, axis=from_end(axis, ndim_of(x)), keepdims=keepdims)
 
 
 def norm_wrt_array(ybar, y, x, ord=None, axis=None, keepdims=False):
@@ -107,7 +110,7 @@ def norms_of_batch(x, ord=None, axis=None, keepdims=False):
     """Return the norm of all elements of each item of a batch; None for other norms."""
     if ord is not None or axis is not None or keepdims:
         return None
-    return np.sqrt(np.sum(np.square(np.reshape(x, (len(x), -1))), axis=1))
+    return np.sqrt(np.sum(np.square(reshaped(x, (len(x), -1))), axis=1))
 
 
 structural(

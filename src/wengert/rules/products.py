@@ -17,11 +17,23 @@ from wengert.dependence import Contraction
 from wengert.features import has_matvec
 from wengert.registry import facts, strong, strong_matmul, structural
 from wengert.rules import expansions
-from wengert.rules.broadcasting import aligned, conjugate, from_end, lead_shape, leading, unbroadcast
+from wengert.rules.broadcasting import aligned, conjugate
+from wengert.rules.shapes import (
+    from_end,
+    lead_shape,
+    leading,
+    moved_axis,
+    ndim_of,
+    raveled,
+    reshaped,
+    shape_of,
+    swapped_axes,
+    unbroadcast,
+)
 
 
 def transposed(a):
-    return np.swapaxes(a, -1, -2)
+    return swapped_axes(a, -1, -2)
 
 
 def adjoint(a):
@@ -114,74 +126,82 @@ TENSORDOT = Contraction(tensordot_labels)
 
 def as_matrices(g, a, b):
     """Return cotangent and operands of ``a @ b`` as matrices: a 1-D `a` is a row, a 1-D `b` a column."""
-    if np.ndim(b) == 1:
+    if ndim_of(b) == 1:
         b, g = b[:, None], g[..., None]
-    if np.ndim(a) == 1:
+    if ndim_of(a) == 1:
         a, g = a[None, :], g[..., None, :]
     return g, a, b
 
 
 def tall(z, lead):
     """Reshape a stack of matrices, behind the leading axes, to one tall matrix."""
-    *stack, columns = np.shape(z)
-    return np.reshape(z, (*stack[:lead], math.prod(stack[lead:]), columns))
+    *stack, columns = shape_of(z)
+    return reshaped(z, (*stack[:lead], math.prod(stack[lead:]), columns))
 
 
 def matmul_wrt_left(ybar, y, a, b, out=None):
-    if np.ndim(ybar) == np.ndim(a) == np.ndim(b) == 2:  # fast path of the common case
+    axes = ndim_of(ybar), ndim_of(a), ndim_of(b)
+    if axes == (2, 2, 2):  # fast paths of the common cases
         return strong_matmul(ybar, transposed(b))
-    if np.ndim(a) == np.ndim(b) == 1:
+    if axes == (1, 1, 2):
+        return strong_matmul(b, ybar)
+    if axes == (1, 2, 1):
+        return strong(ybar[:, None], b)
+    if axes[1:] == (1, 1):
         return strong(ybar[..., None], b)
     lead = leading(ybar, y)
     g, left, right = as_matrices(ybar, a, b)
-    if np.ndim(right) == 2:  # a stack times one matrix: a single product with the tall matrix
-        rows = np.reshape(g, (math.prod(np.shape(g)[:-1]), np.shape(g)[-1]))
+    if ndim_of(right) == 2:  # a stack times one matrix: a single product with the tall matrix
+        rows = reshaped(g, (math.prod(shape_of(g)[:-1]), shape_of(g)[-1]))
         z = strong_matmul(rows, transposed(right))
-        z = np.reshape(z, np.shape(g)[:-1] + (np.shape(right)[0],))
+        z = reshaped(z, shape_of(g)[:-1] + (shape_of(right)[0],))
     else:
         z = strong_matmul(g, transposed(right))
     z = unbroadcast(z, left, lead)
-    return z[..., 0, :] if np.ndim(a) == 1 else z
+    return z[..., 0, :] if ndim_of(a) == 1 else z
 
 
 def matmul_wrt_right(ybar, y, a, b, out=None):
-    if np.ndim(ybar) == np.ndim(a) == np.ndim(b) == 2:
+    axes = ndim_of(ybar), ndim_of(a), ndim_of(b)
+    if axes == (2, 2, 2):
         return strong_matmul(transposed(a), ybar)
-    if np.ndim(a) == np.ndim(b) == 1:
+    if axes == (1, 1, 2):
+        return strong(a[:, None], ybar)
+    if axes[1:] == (1, 1):
         return strong(ybar[..., None], a)
     lead = leading(ybar, y)
-    if np.ndim(b) == 1 and np.ndim(a) == 2:  # directions are rows of one matrix
-        shape = np.shape(ybar)[:lead]
-        z = strong_matmul(np.reshape(ybar, (math.prod(shape), np.shape(a)[0])), a)
-        return np.reshape(z, shape + np.shape(b))
+    if ndim_of(b) == 1 and ndim_of(a) == 2:  # directions are rows of one matrix
+        shape = shape_of(ybar)[:lead]
+        z = strong_matmul(reshaped(ybar, (math.prod(shape), shape_of(a)[0])), a)
+        return reshaped(z, shape + shape_of(b))
     g, left, right = as_matrices(ybar, a, b)
-    if np.ndim(right) == 2 and np.ndim(left) > 2:  # a stack times one matrix: a single product with the tall matrix
+    if ndim_of(right) == 2 and ndim_of(left) > 2:  # a stack times one matrix: a single product with the tall matrix
         g, left = tall(g, lead), tall(left, 0)
     z = unbroadcast(strong_matmul(transposed(left), g), right, lead)
-    return z[..., 0] if np.ndim(b) == 1 else z
+    return z[..., 0] if ndim_of(b) == 1 else z
 
 
 def stacked_product(t, b):
     """Return t @ b for a tangent and one matrix or vector: the directions are further rows of one product."""
-    return np.reshape(strong_matmul(tall(t, 0), b), np.shape(t)[:-1] + np.shape(b)[1:])
+    return reshaped(strong_matmul(tall(t, 0), b), shape_of(t)[:-1] + shape_of(b)[1:])
 
 
 def push_matmul_left(t, y, a, b, out=None):
-    if np.ndim(b) <= 2:
+    if ndim_of(b) <= 2:
         return stacked_product(t, b)
-    if np.ndim(a) == 1:
-        return strong_matmul(aligned(t[..., None, :], a[None, :], np.ndim(b)), b)[..., 0, :]
-    return strong_matmul(aligned(t, a, np.ndim(b)), b)
+    if ndim_of(a) == 1:
+        return strong_matmul(aligned(t[..., None, :], a[None, :], ndim_of(b)), b)[..., 0, :]
+    return strong_matmul(aligned(t, a, ndim_of(b)), b)
 
 
 def push_matmul_right(t, y, a, b, out=None):
-    if np.ndim(b) == 1:
-        if np.ndim(a) <= 2:
+    if ndim_of(b) == 1:
+        if ndim_of(a) <= 2:
             return stacked_product(t, a.T)
-        return strong_matmul(a, aligned(t[..., None], b[:, None], np.ndim(a)))[..., 0]
-    if np.ndim(a) == 1:
+        return strong_matmul(a, aligned(t[..., None], b[:, None], ndim_of(a)))[..., 0]
+    if ndim_of(a) == 1:
         return strong_matmul(a[None, :], t)[..., 0, :]
-    return strong_matmul(a, aligned(t, b, np.ndim(a)))
+    return strong_matmul(a, aligned(t, b, ndim_of(a)))
 
 
 for fun in {np.matmul, np.linalg.matmul}:
@@ -214,15 +234,15 @@ def vecmat_wrt_matrix(ybar, y, v, a, out=None):
 
 
 def push_matvec_matrix(t, y, a, v, out=None):
-    if np.ndim(v) == 1:
+    if ndim_of(v) == 1:
         return stacked_product(t, v)
-    return strong_matmul(aligned(t, a, np.ndim(v) + 1), v[..., :, None])[..., 0]
+    return strong_matmul(aligned(t, a, ndim_of(v) + 1), v[..., :, None])[..., 0]
 
 
 def push_matvec_vector(t, y, a, v, out=None):
-    if np.ndim(a) == 2:
+    if ndim_of(a) == 2:
         return stacked_product(t, a.T)
-    return strong_matmul(a, aligned(t, v, np.ndim(a) - 1)[..., None])[..., 0]
+    return strong_matmul(a, aligned(t, v, ndim_of(a) - 1)[..., None])[..., 0]
 
 
 def push_vecmat_vector(t, y, v, a, out=None):
@@ -260,25 +280,25 @@ def contraction(na, nb, axes):
     """Return the axes that ``tensordot`` sums over, as two tuples of non-negative integers."""
     if isinstance(axes, (int, np.integer)):
         return tuple(range(na - axes, na)), tuple(range(axes))
-    left, right = ((i,) if np.ndim(i) == 0 else tuple(i) for i in axes)
+    left, right = ((i,) if ndim_of(i) == 0 else tuple(i) for i in axes)
     return tuple(i % na for i in left), tuple(i % nb for i in right)
 
 
-def shape_of(x, axes):
-    return tuple(np.shape(x)[i] for i in axes)
+def sizes_along(x, axes):
+    return tuple(shape_of(x)[i] for i in axes)
 
 
 def rest_of(x, axes):
-    return tuple(i for i in range(np.ndim(x)) if i not in axes)
+    return tuple(i for i in range(ndim_of(x)) if i not in axes)
 
 
 def strong_tensordot(a, b, left, right):
     """Contract the axes `left` of `a` with the axes `right` of `b`, with 0 * inf = 0."""
     rows, columns = rest_of(a, left), rest_of(b, right)
-    n = math.prod(shape_of(a, left))
-    flat_a = np.reshape(np.transpose(a, rows + left), (math.prod(shape_of(a, rows)), n))
-    flat_b = np.reshape(np.transpose(b, right + columns), (n, math.prod(shape_of(b, columns))))
-    return np.reshape(strong_matmul(flat_a, flat_b), shape_of(a, rows) + shape_of(b, columns))
+    n = math.prod(sizes_along(a, left))
+    flat_a = reshaped(np.transpose(a, rows + left), (math.prod(sizes_along(a, rows)), n))
+    flat_b = reshaped(np.transpose(b, right + columns), (n, math.prod(sizes_along(b, columns))))
+    return reshaped(strong_matmul(flat_a, flat_b), sizes_along(a, rows) + sizes_along(b, columns))
 
 
 def partners(axes, others):
@@ -293,19 +313,19 @@ def undo_permutation(z, order, lead):
 
 def lead_to_front(z, at, lead):
     """Move the `lead` leading axes of a tangent or cotangent, which start at `at`, to the front of `z`."""
-    return np.moveaxis(z, tuple(range(at, at + lead)), tuple(range(lead))) if lead else z
+    return moved_axis(z, tuple(range(at, at + lead)), tuple(range(lead))) if lead else z
 
 
 def tensordot_wrt_left(ybar, y, a, b, axes=2):
-    left, right = contraction(np.ndim(a), np.ndim(b), axes)
+    left, right = contraction(ndim_of(a), ndim_of(b), axes)
     rows, columns = rest_of(a, left), rest_of(b, right)
     lead = leading(ybar, y)
-    theirs = tuple(range(lead + len(rows), np.ndim(ybar)))
+    theirs = tuple(range(lead + len(rows), ndim_of(ybar)))
     return undo_permutation(strong_tensordot(ybar, b, theirs, columns), rows + partners(right, left), lead)
 
 
 def tensordot_wrt_right(ybar, y, a, b, axes=2):
-    left, right = contraction(np.ndim(a), np.ndim(b), axes)
+    left, right = contraction(ndim_of(a), ndim_of(b), axes)
     rows, columns = rest_of(a, left), rest_of(b, right)
     lead = leading(ybar, y)
     theirs = tuple(range(lead, lead + len(rows)))
@@ -314,15 +334,15 @@ def tensordot_wrt_right(ybar, y, a, b, axes=2):
 
 
 def push_tensordot_left(t, y, a, b, axes=2):
-    left, right = contraction(np.ndim(a), np.ndim(b), axes)
+    left, right = contraction(ndim_of(a), ndim_of(b), axes)
     return strong_tensordot(t, b, tuple(leading(t, a) + i for i in left), right)
 
 
 def push_tensordot_right(t, y, a, b, axes=2):
-    left, right = contraction(np.ndim(a), np.ndim(b), axes)
+    left, right = contraction(ndim_of(a), ndim_of(b), axes)
     lead = leading(t, b)
     z = strong_tensordot(a, t, left, tuple(lead + i for i in right))
-    return lead_to_front(z, np.ndim(a) - len(left), lead)
+    return lead_to_front(z, ndim_of(a) - len(left), lead)
 
 
 structural(
@@ -351,7 +371,7 @@ if np.linalg.tensordot is not np.tensordot:
 
 def dot_axes(a, b):
     """Axes that ``dot`` contracts: the last one of `a` with the last but one of `b`, or its only one."""
-    return (-1,), (-min(np.ndim(b), 2),)
+    return (-1,), (-min(ndim_of(b), 2),)
 
 
 def inner_axes(a, b):
@@ -360,7 +380,7 @@ def inner_axes(a, b):
 
 def is_scaling(a, b):
     """Return whether ``dot`` or ``inner`` multiplies by a scalar."""
-    return np.ndim(a) == 0 or np.ndim(b) == 0
+    return ndim_of(a) == 0 or ndim_of(b) == 0
 
 
 def scaling_wrt(ybar, y, x, other):
@@ -368,12 +388,12 @@ def scaling_wrt(ybar, y, x, other):
 
 
 def push_scaling(t, x, other):
-    return strong(aligned(t, x, np.ndim(other)), other)
+    return strong(aligned(t, x, ndim_of(other)), other)
 
 
 def is_matmul(a, b, axes_of):
     """Return whether ``dot`` is a matrix product, whose rules are cheaper."""
-    return axes_of is dot_axes and np.ndim(b) <= 2
+    return axes_of is dot_axes and ndim_of(b) <= 2
 
 
 def wrt_left(axes_of):
@@ -436,19 +456,19 @@ facts(np.inner, scalars="inner")
 
 
 def outer_wrt_left(ybar, y, a, b, out=None):
-    return np.reshape(strong_matmul(ybar, np.ravel(b)[:, None]), lead_shape(ybar, y) + np.shape(a))
+    return reshaped(strong_matmul(ybar, raveled(b)[:, None]), lead_shape(ybar, y) + shape_of(a))
 
 
 def outer_wrt_right(ybar, y, a, b, out=None):
-    return np.reshape(strong_matmul(np.ravel(a)[None, :], ybar), lead_shape(ybar, y) + np.shape(b))
+    return reshaped(strong_matmul(raveled(a)[None, :], ybar), lead_shape(ybar, y) + shape_of(b))
 
 
 def push_outer_left(t, y, a, b, out=None):
-    return strong(np.reshape(t, (*lead_shape(t, a), np.size(a), 1)), np.ravel(b))
+    return strong(reshaped(t, (*lead_shape(t, a), np.size(a), 1)), raveled(b))
 
 
 def push_outer_right(t, y, a, b, out=None):
-    return strong(np.ravel(a)[:, None], np.reshape(t, (*lead_shape(t, b), 1, np.size(b))))
+    return strong(raveled(a)[:, None], reshaped(t, (*lead_shape(t, b), 1, np.size(b))))
 
 
 for fun in (np.outer, np.linalg.outer):
@@ -466,15 +486,15 @@ facts(np.outer, expansion=expansions.outer)
 
 def vdot_wrt(ybar, x, other):
     """Both operands are flattened; conjugation is omitted, as this rule is for real operands."""
-    return np.reshape(strong(ybar[..., None], np.ravel(other)), np.shape(ybar) + np.shape(x))
+    return reshaped(strong(ybar[..., None], raveled(other)), shape_of(ybar) + shape_of(x))
 
 
 def push_vdot(t, x, other):
-    return stacked_product(np.reshape(t, (*lead_shape(t, x), np.size(x))), np.ravel(other))
+    return stacked_product(reshaped(t, (*lead_shape(t, x), np.size(x))), raveled(other))
 
 
 def vdots_of_batch(a, b):
-    left, right = np.reshape(a, (len(a), -1)), np.reshape(b, (len(b), -1))
+    left, right = reshaped(a, (len(a), -1)), reshaped(b, (len(b), -1))
     return np.sum(conjugate(left) * right, axis=1)
 
 
@@ -494,15 +514,15 @@ structural(
 def vecdot_wrt(ybar, y, x, other, axis):
     """The sum runs over `axis` of both operands, which broadcast along the other axes."""
     lead = leading(ybar, y)
-    moved = np.moveaxis(x, axis, -1)
-    z = unbroadcast(strong(ybar[..., None], np.moveaxis(other, axis, -1)), moved, lead)
-    return np.moveaxis(z, -1, axis if axis < 0 else axis - np.ndim(x))
+    moved = moved_axis(x, axis, -1)
+    z = unbroadcast(strong(ybar[..., None], moved_axis(other, axis, -1)), moved, lead)
+    return moved_axis(z, -1, axis if axis < 0 else axis - ndim_of(x))
 
 
 def push_vecdot(t, y, x, other, axis):
-    moved = np.moveaxis(t, axis if axis < 0 else axis - np.ndim(x), -1)
-    t = aligned(moved, np.moveaxis(x, axis, -1), np.ndim(other))
-    return np.sum(strong(t, np.moveaxis(other, axis, -1)), axis=-1)
+    moved = moved_axis(t, axis if axis < 0 else axis - ndim_of(x), -1)
+    t = aligned(moved, moved_axis(x, axis, -1), ndim_of(other))
+    return np.sum(strong(t, moved_axis(other, axis, -1)), axis=-1)
 
 
 for fun in {np.vecdot, np.linalg.vecdot}:
@@ -547,7 +567,7 @@ def einsum_form(args):
 def einsum_letters(args, lead):
     """Return subscripts without ellipses, and fresh letters for the `lead` leading axes of the cotangent."""
     inputs, output, operands = einsum_form(args)
-    inputs, output, first = expand_ellipses(tuple(inputs), output, tuple(map(np.ndim, operands)), lead)
+    inputs, output, first = expand_ellipses(tuple(inputs), output, tuple(map(ndim_of, operands)), lead)
     return list(inputs), output, first, operands
 
 
@@ -590,7 +610,7 @@ def is_direct(inputs, operands):
         return count <= MAX_DIRECT_SIZE
     sizes: dict = {}
     for letters, x in zip(inputs, operands):
-        sizes.update(zip(letters, np.shape(x)))
+        sizes.update(zip(letters, shape_of(x)))
     return math.prod(sizes.values()) <= MAX_DIRECT_TERMS
 
 
@@ -657,8 +677,8 @@ def on_diagonals(z, own, x, lead):
     z = np.expand_dims(z, tuple(lead + j for j in repeats))
     for j in repeats:
         shape = [1] * len(own)
-        shape[own.index(own[j])] = shape[j] = np.shape(x)[j]
-        z = np.where(np.reshape(np.eye(np.shape(x)[j], dtype=bool), shape), z, 0)
+        shape[own.index(own[j])] = shape[j] = shape_of(x)[j]
+        z = np.where(reshaped(np.eye(shape_of(x)[j], dtype=bool), shape), z, 0)
     return z
 
 
@@ -685,25 +705,25 @@ structural(
 
 def kron_blocks(z, a, b, lead):
     """Reshape `z`, of the shape of ``kron(a, b)``, to matrices with rows for `a` and columns for `b`."""
-    n = max(np.ndim(a), np.ndim(b))
-    outer = (1,) * (n - np.ndim(a)) + np.shape(a)
-    inner = (1,) * (n - np.ndim(b)) + np.shape(b)
-    z = np.reshape(z, lead + tuple(m for pair in zip(outer, inner, strict=True) for m in pair))
+    n = max(ndim_of(a), ndim_of(b))
+    outer = (1,) * (n - ndim_of(a)) + shape_of(a)
+    inner = (1,) * (n - ndim_of(b)) + shape_of(b)
+    z = reshaped(z, lead + tuple(m for pair in zip(outer, inner, strict=True) for m in pair))
     k = len(lead)
     order = (*range(k), *range(k, k + 2 * n, 2), *range(k + 1, k + 2 * n, 2))
-    return np.reshape(np.transpose(z, order), (*lead, np.size(a), np.size(b)))
+    return reshaped(np.transpose(z, order), (*lead, np.size(a), np.size(b)))
 
 
 def kron_wrt_left(ybar, y, a, b):
-    lead = np.shape(ybar)[: leading(ybar, y)]
-    z = strong_matmul(kron_blocks(ybar, a, b, lead), np.ravel(b)[:, None])
-    return np.reshape(z, lead + np.shape(a))
+    lead = shape_of(ybar)[: leading(ybar, y)]
+    z = strong_matmul(kron_blocks(ybar, a, b, lead), raveled(b)[:, None])
+    return reshaped(z, lead + shape_of(a))
 
 
 def kron_wrt_right(ybar, y, a, b):
-    lead = np.shape(ybar)[: leading(ybar, y)]
-    z = strong_matmul(np.ravel(a)[None, :], kron_blocks(ybar, a, b, lead))
-    return np.reshape(z, lead + np.shape(b))
+    lead = shape_of(ybar)[: leading(ybar, y)]
+    z = strong_matmul(raveled(a)[None, :], kron_blocks(ybar, a, b, lead))
+    return reshaped(z, lead + shape_of(b))
 
 
 def kron_pattern(deps, a, b):
@@ -749,21 +769,21 @@ def cross_axes(axisa, axisb, axisc, axis):
 
 def as_3d_vectors(v):
     """Extend 2-D vectors in the last axis by a zero third component."""
-    return v if np.shape(v)[-1] == 3 else np.concatenate([v, np.zeros_like(v[..., :1])], axis=-1)
+    return v if shape_of(v)[-1] == 3 else np.concatenate([v, np.zeros_like(v[..., :1])], axis=-1)
 
 
 def cross_wrt(ybar, y, x, other, axes, sign):
     """d(a x b) paired with g: the cotangent of `a` is b x g, that of `b` is g x a."""
     axis_x, axis_other, axis_y = axes
-    own, u = np.moveaxis(x, axis_x, -1), np.moveaxis(other, axis_other, -1)
-    if np.shape(own)[-1] == np.shape(u)[-1] == 2:  # the result is the third component, without an axis
+    own, u = moved_axis(x, axis_x, -1), moved_axis(other, axis_other, -1)
+    if shape_of(own)[-1] == shape_of(u)[-1] == 2:  # the result is the third component, without an axis
         g = np.stack([np.zeros_like(ybar), np.zeros_like(ybar), ybar], axis=-1)
     else:
-        g = np.moveaxis(ybar, from_end(axis_y, np.ndim(y))[0], -1)
+        g = moved_axis(ybar, from_end(axis_y, ndim_of(y))[0], -1)
     u = as_3d_vectors(u)
     z = strong_cross(u, g) if sign > 0 else strong_cross(g, u)
-    z = unbroadcast(z[..., : np.shape(own)[-1]], own, leading(ybar, y))
-    return np.moveaxis(z, -1, from_end(axis_x, np.ndim(x))[0])
+    z = unbroadcast(z[..., : shape_of(own)[-1]], own, leading(ybar, y))
+    return moved_axis(z, -1, from_end(axis_x, ndim_of(x))[0])
 
 
 def cross_wrt_left(ybar, y, a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
@@ -779,7 +799,7 @@ def cross_wrt_right(ybar, y, a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
 def cross_pattern(deps, a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     """Pattern of a cross product: each component depends on the other two of both operands."""
     axisa, axisb, axisc = cross_axes(axisa, axisb, axisc, axis)
-    a, b = np.moveaxis(deps.ids(a), axisa, -1), np.moveaxis(deps.ids(b), axisb, -1)
+    a, b = moved_axis(deps.ids(a), axisa, -1), moved_axis(deps.ids(b), axisb, -1)
     is_plane = a.shape[-1] == b.shape[-1] == 2  # the result is the third component, without an axis
     pairs = ((0, 1),) if is_plane else ((1, 2), (2, 0), (0, 1))
     a, b = as_3d_vectors(a), as_3d_vectors(b)
@@ -793,7 +813,7 @@ def cross_pattern(deps, a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
         components.append((a[i], b[j], a[j], b[i]))
     if is_plane:
         return deps.united(components[0])
-    return deps.united([np.moveaxis(np.stack(part, axis=-1), -1, axisc) for part in zip(*components)])
+    return deps.united([moved_axis(np.stack(part, axis=-1), -1, axisc) for part in zip(*components)])
 
 
 structural(

@@ -13,18 +13,22 @@ from wengert.dependence import Cumulative, Reduced
 from wengert.features import has_cumulative
 from wengert.registry import facts, linear, strong, structural, ufunc_methods
 from wengert.rules import expansions, taylor
-from wengert.rules.broadcasting import (
-    aligned,
-    conjugate,
+from wengert.rules.broadcasting import aligned, conjugate, is_given, masked, sum_reduced
+from wengert.rules.shapes import (
+    averaged,
+    exclusive_products,
+    flipped,
     from_end,
-    is_given,
     is_kept,
     lead_shape,
     leading,
     length,
-    masked,
+    moved_axis,
+    ndim_of,
+    raveled,
+    reshaped,
     restore,
-    sum_reduced,
+    shape_of,
     unbroadcast,
 )
 
@@ -59,7 +63,7 @@ def count_of(a, axis, where=True):
     """Return the number of elements that enter a mean: a scalar, or with `where` an array with the axes kept."""
     if where is True or not is_given(where):
         return length(a, axis)
-    return np.sum(np.broadcast_to(where, np.shape(a)), axis=axis, keepdims=True, dtype=a.dtype)
+    return np.sum(np.broadcast_to(where, shape_of(a)), axis=axis, keepdims=True, dtype=a.dtype)
 
 
 def mean_transpose(ybar, a, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
@@ -106,26 +110,29 @@ structural(np.nanmean, nanmean_wrt_array, jvp=(push_nanmean,), stacked=True, cur
 
 def exclusive_cumprod(a):
     """Exclusive cumulative product along the last axis."""
+    y = exclusive_products(a)
+    if y is not None:
+        return y
     return np.cumprod(np.concatenate([np.ones_like(a[..., :1]), a[..., :-1]], axis=-1), axis=-1)
 
 
 def products_of_others(a):
     """Product of all other elements along the last axis, without division."""
-    return exclusive_cumprod(a) * np.flip(exclusive_cumprod(np.flip(a, -1)), -1)
+    return exclusive_cumprod(a) * flipped(exclusive_cumprod(flipped(a, -1)), -1)
 
 
 def reduced_last(a, axis):
     """Flatten the reduced axes of `a` into a last one; also return the inverse of this reshaping."""
-    axes = from_end(axis, np.ndim(a))
+    axes = from_end(axis, ndim_of(a))
     ends = tuple(range(-len(axes), 0))
-    moved = a if axes == ends else np.moveaxis(a, axes, ends)
+    moved = a if axes == ends else moved_axis(a, axes, ends)
     kept = moved.shape[: moved.ndim - len(axes)]
 
     def undo(z):
-        z = np.reshape(z, moved.shape)
-        return z if axes == ends else np.moveaxis(z, ends, axes)
+        z = reshaped(z, moved.shape)
+        return z if axes == ends else moved_axis(z, ends, axes)
 
-    return np.reshape(moved, (*kept, length(a, axis))), undo
+    return reshaped(moved, (*kept, length(a, axis))), undo
 
 
 def prod_slope(a, axis, initial, where):
@@ -160,6 +167,9 @@ structural(
 def extreme_share(a, extreme, axis, initial=None, where=True):
     """Return 1/k at each of the k elements equal to the extreme (counting `initial`); NaN if the extreme is NaN."""
     is_extreme = masked(np.equal(a, extreme), where, False)
+    if type(extreme) is np.float64 and type(is_extreme) is np.ndarray and not is_given(initial):
+        count = np.count_nonzero(is_extreme)  # 0 if the extreme is NaN
+        return is_extreme / np.float64(count) if count else np.full(is_extreme.shape, np.nan)
     count = np.sum(is_extreme, axis=axis, keepdims=True, dtype=extreme.dtype)
     if is_given(initial):
         count = count + np.equal(extreme, initial)
@@ -201,12 +211,17 @@ structural(np.ptp, ptp_wrt_array, jvp=(push_ptp,), stacked=True, curvature="none
 # ---- moments
 
 
+def mean_along(a, axis, where):
+    """Return the mean with the axes kept."""
+    return averaged(a, axis) if where is True else np.mean(a, axis=axis, keepdims=True, where=where)
+
+
 def deviations(a, axis, ddof, correction, where):
     """Return the deviations from the mean and the divisor of the sum of squares."""
     ddof = ddof if correction is np._NoValue else correction
-    mean = np.mean(a, axis=axis, keepdims=True, **({} if where is True else {"where": where}))
+    mean = mean_along(a, axis, where)
     count = count_of(a, axis, where) - ddof
-    return masked(a - mean, where), np.maximum(count, 0) if np.ndim(count) else max(count, 0)
+    return masked(a - mean, where), np.maximum(count, 0) if ndim_of(count) else max(count, 0)
 
 
 def var_wrt_array(
@@ -243,8 +258,9 @@ def std_slope(spread, a, axis, ddof, correction, where):
     Equal elements may deviate from their rounded mean, with y as small: subtracting the mean of deviations cures that.
     """
     deviation, count = deviations(a, axis, ddof, correction, where)
-    options = {} if where is True else {"where": where}
-    deviation = masked(deviation - np.mean(deviation, axis=axis, keepdims=True, **options), where)
+    deviation = masked(deviation - mean_along(deviation, axis, where), where)
+    if type(spread) is np.float64:
+        return np.divide(deviation / spread, count) if spread != 0 else np.zeros_like(a)
     return np.where(spread == 0, 0, np.divide(deviation / spread, count))
 
 
@@ -293,11 +309,11 @@ def average_share(a, axis, weights):
 def average_wrt_weights(ybar, y, a, axis=None, weights=None, *, keepdims=False):
     slope = weight_slope(restore(y, a, axis, keepdims), a, axis, weights)
     product = strong(restore(ybar, a, axis, keepdims), slope)
-    if np.shape(weights) == np.shape(a):
+    if shape_of(weights) == shape_of(a):
         return product
-    along = from_end(axis, np.ndim(a))
-    others = tuple(i for i in range(-np.ndim(a), 0) if i not in along)
-    lead = np.ndim(product) - np.ndim(a)
+    along = from_end(axis, ndim_of(a))
+    others = tuple(i for i in range(-ndim_of(a), 0) if i not in along)
+    lead = ndim_of(product) - ndim_of(a)
     product = np.sum(product, axis=others)  # leaves the axes of the weights, in the order of those of `a`
     order = np.argsort(np.argsort(along))
     return np.transpose(product, (*range(lead), *(lead + i for i in order)))
@@ -310,19 +326,19 @@ def push_average_weights(t, y, a, axis=None, weights=None, *, keepdims=False):
 
 def weight_slope(mean, a, axis, weights):
     """Return dy/dw: the deviation from the mean, divided by the sum of the weights."""
-    laid = np.broadcast_to(broadcast_weights(weights, a, axis), np.shape(a))
+    laid = np.broadcast_to(broadcast_weights(weights, a, axis), shape_of(a))
     return (a - mean) / np.sum(laid, axis=axis, keepdims=True)
 
 
 def broadcast_weights(weights, a, axis, lead=0):
     """Reshape weights (or tangents of them) of the given axes, in that order, to broadcast against `a`."""
-    shape = np.shape(weights)
-    if shape[lead:] == np.shape(a):
+    shape = shape_of(weights)
+    if shape[lead:] == shape_of(a):
         return weights
-    along = from_end(axis, np.ndim(a))
+    along = from_end(axis, ndim_of(a))
     weights = np.transpose(weights, (*range(lead), *(lead + i for i in np.argsort(along))))
-    lengths = [np.shape(a)[i] if i in along else 1 for i in range(-np.ndim(a), 0)]
-    return np.reshape(weights, (*shape[:lead], *lengths))
+    lengths = [shape_of(a)[i] if i in along else 1 for i in range(-ndim_of(a), 0)]
+    return reshaped(weights, (*shape[:lead], *lengths))
 
 
 def average_pattern(deps, a, axis=None, weights=None, **options):
@@ -333,14 +349,14 @@ def average_pattern(deps, a, axis=None, weights=None, **options):
         parts.append(np.broadcast_to(broadcast_weights(deps.ids(weights), ids, axis), ids.shape))
     else:
         deps.is_done = True
-    return deps.united([np.reshape(deps.along(part, from_end(axis, ids.ndim)), deps.shape) for part in parts])
+    return deps.united([reshaped(deps.along(part, from_end(axis, ids.ndim)), deps.shape) for part in parts])
 
 
 def average_taylor(series, order, a, axis=None, weights=None, keepdims=False):
     keepdims = is_kept(keepdims)
     if weights is None:
         return np.mean(a, axis=axis, keepdims=keepdims)
-    weights = np.broadcast_to(broadcast_weights(weights, a, axis), np.shape(a))
+    weights = np.broadcast_to(broadcast_weights(weights, a, axis), shape_of(a))
     return np.sum(a * weights, axis, keepdims=keepdims) / np.sum(weights, axis, keepdims=keepdims)
 
 
@@ -368,36 +384,34 @@ structural(
 
 def flat_if_none(a, axis):
     """Return operand and axis of a cumulative operation: without an axis it flattens the operand."""
-    return (np.ravel(a), -1) if axis is None or np.ndim(a) == 0 else (a, from_end(axis, np.ndim(a))[0])
+    return (raveled(a), -1) if axis is None or ndim_of(a) == 0 else (a, from_end(axis, ndim_of(a))[0])
 
 
 def reverse_cumsum(z, axis):
-    return np.flip(np.cumsum(np.flip(z, axis), axis=axis), axis)
+    return flipped(np.cumsum(flipped(z, axis), axis=axis), axis)
 
 
 def cumsum_transpose(ybar, a, axis=None, dtype=None, out=None):
     flat, axis = flat_if_none(a, axis)
-    return np.reshape(reverse_cumsum(ybar, axis), lead_shape(ybar, flat) + np.shape(a))
+    return reshaped(reverse_cumsum(ybar, axis), lead_shape(ybar, flat) + shape_of(a))
 
 
 def push_cumsum(t, y, a, axis=None, dtype=None, out=None):
     flat, axis = flat_if_none(a, axis)
-    return np.cumsum(np.reshape(t, lead_shape(t, a) + np.shape(flat)), axis=axis)
+    return np.cumsum(reshaped(t, lead_shape(t, a) + shape_of(flat)), axis=axis)
 
 
 def backward_recurrence(factor, b):
-    """Solve s[i] = b[i] + factor[i] s[i + 1] along the last axis in log2(n) passes.
+    """Solve s[i] = b[i] + factor[i] s[i + 1] along the last axis in log2(n) passes; the last s has no factor.
 
     Recursive doubling (Kogge and Stone 1973): each pass doubles the number of successors that s[i] accounts for.
     """
-    n = np.shape(factor)[-1]
+    n = shape_of(b)[-1]
     step = 1
     while step < n:
-        b = np.concatenate(
-            [b[..., :-step] + strong(b[..., step:], factor[..., :-step]), b[..., -step:]], axis=-1
-        )
-        tail = np.zeros_like(factor[..., -step:])
-        factor = np.concatenate([strong(factor[..., :-step], factor[..., step:]), tail], axis=-1)
+        b = np.concatenate([b[..., :-step] + strong(b[..., step:], factor), b[..., -step:]], axis=-1)
+        if 2 * step < n:
+            factor = strong(factor[..., :-step], factor[..., step:])
         step *= 2
     return b
 
@@ -405,20 +419,19 @@ def backward_recurrence(factor, b):
 def cumprod_wrt_array(ybar, y, a, axis=None, dtype=None, out=None):
     """Product of the earlier elements, times the solution of the adjoint recurrence g[i] + a[i + 1] s[i + 1]."""
     flat, axis = flat_if_none(a, axis)
-    line, g = np.moveaxis(flat, axis, -1), np.moveaxis(ybar, axis, -1)
-    later = np.concatenate([line[..., 1:], np.zeros_like(line[..., :1])], axis=-1)
-    z = strong(backward_recurrence(later, g), exclusive_cumprod(line))
-    return np.reshape(np.moveaxis(z, -1, axis), lead_shape(ybar, flat) + np.shape(a))
+    line, g = moved_axis(flat, axis, -1), moved_axis(ybar, axis, -1)
+    z = strong(backward_recurrence(line[..., 1:], g), exclusive_cumprod(line))
+    return reshaped(moved_axis(z, -1, axis), lead_shape(ybar, flat) + shape_of(a))
 
 
 def push_cumprod(t, y, a, axis=None, dtype=None, out=None):
     """Solve the tangent recurrence y'[i] = a[i] y'[i - 1] + t[i] y[i - 1]."""
     flat, axis = flat_if_none(a, axis)
-    t = np.reshape(t, lead_shape(t, a) + np.shape(flat))
-    line, t = np.moveaxis(flat, axis, -1), np.moveaxis(t, axis, -1)
+    t = reshaped(t, lead_shape(t, a) + shape_of(flat))
+    line, t = moved_axis(flat, axis, -1), moved_axis(t, axis, -1)
     start = strong(t, exclusive_cumprod(line))
-    z = np.flip(backward_recurrence(np.flip(line, -1), np.flip(start, -1)), -1)
-    return np.moveaxis(z, -1, axis)
+    z = flipped(backward_recurrence(flipped(line, -1)[..., :-1], flipped(start, -1)), -1)
+    return moved_axis(z, -1, axis)
 
 
 linear(
@@ -449,7 +462,7 @@ def without_initial(ybar, a, axis, include_initial):
     if not include_initial:
         return ybar
     _, axis = flat_if_none(a, axis)
-    n = np.shape(ybar)[axis]
+    n = shape_of(ybar)[axis]
     return np.take(ybar, np.arange(1, n), axis=axis)
 
 
@@ -496,7 +509,7 @@ if has_cumulative:
 
 def with_length(z, n, axis):
     """Return the shape of `z` with length `n` along `axis`."""
-    shape = list(np.shape(z))
+    shape = list(shape_of(z))
     shape[axis] = n
     return tuple(shape)
 
@@ -504,7 +517,7 @@ def with_length(z, n, axis):
 def diff_offsets(a, axis, prepend, append):
     """Return (offset, elements behind) of `prepend`, `a` and `append` in their concatenation along `axis`."""
     before, middle, behind = (
-        0 if x is np._NoValue else np.shape(x)[axis] if np.ndim(x) else 1 for x in (prepend, a, append)
+        0 if x is np._NoValue else shape_of(x)[axis] if ndim_of(x) else 1 for x in (prepend, a, append)
     )
     return (0, middle + behind), (before, behind), (before + middle, 0)
 
@@ -514,22 +527,24 @@ def diff_rules(which):
 
     def pull(ybar, y, a, n=1, axis=-1, prepend=np._NoValue, append=np._NoValue):
         """Apply the transpose of a difference n times: the negative difference of the zero-padded cotangent."""
-        (axis,) = from_end(axis, np.ndim(a))
+        (axis,) = from_end(axis, ndim_of(a))
         begin, rest = diff_offsets(a, axis, prepend, append)[which]
         for _ in range(n):
             edge = np.zeros(with_length(ybar, 1, axis), dtype=ybar.dtype)
-            ybar = -np.diff(np.concatenate([edge, ybar, edge], axis=axis), axis=axis)
+            padded = np.concatenate([edge, ybar, edge], axis=axis)
+            rest_of_axes = (slice(None),) * (-1 - axis)
+            ybar = padded[(..., slice(None, -1), *rest_of_axes)] - padded[(..., slice(1, None), *rest_of_axes)]
         if begin or rest:
-            ybar = np.take(ybar, np.arange(begin, np.shape(ybar)[axis] - rest), axis=axis)
+            ybar = np.take(ybar, np.arange(begin, shape_of(ybar)[axis] - rest), axis=axis)
         return unbroadcast(ybar, (prepend, a, append)[which], leading(ybar, y))
 
     def push(t, y, a, n=1, axis=-1, prepend=np._NoValue, append=np._NoValue):
-        (axis,) = from_end(axis, np.ndim(a))
+        (axis,) = from_end(axis, ndim_of(a))
         begin, rest = diff_offsets(a, axis, prepend, append)[which]
         if which != 1:  # a scalar stands for one slice
             x = (prepend, a, append)[which]
-            shape = lead_shape(t, x) + (np.shape(x) or with_length(a, 1, axis))
-            t = np.broadcast_to(aligned(t, x, np.ndim(a)), shape)
+            shape = lead_shape(t, x) + (shape_of(x) or with_length(a, 1, axis))
+            t = np.broadcast_to(aligned(t, x, ndim_of(a)), shape)
         if begin or rest:
             zeros = [np.zeros(with_length(t, m, axis), dtype=t.dtype) for m in (begin, rest)]
             t = np.concatenate([zeros[0], t, zeros[1]], axis=axis)
@@ -540,19 +555,19 @@ def diff_rules(which):
 
 def diff_pattern(deps, a, n=1, axis=-1, prepend=np._NoValue, append=np._NoValue):
     """Pattern of ``diff``: both neighbours of each difference, n times."""
-    rows = np.moveaxis(deps.ids(a), axis, 0)
+    rows = moved_axis(deps.ids(a), axis, 0)
 
     def end(x):
         if x is np._NoValue:
             return rows[:0]
         own = deps.ids(x)
-        own = np.moveaxis(own, axis, 0) if own.ndim else own
+        own = moved_axis(own, axis, 0) if own.ndim else own
         return np.broadcast_to(own, (len(own) if own.ndim else 1, *rows.shape[1:]))
 
     rows = np.concatenate([end(prepend), rows, end(append)])
     for _ in range(n):
         rows = deps.pairwise(rows[1:], rows[:-1])
-    return np.moveaxis(rows, 0, axis)
+    return moved_axis(rows, 0, axis)
 
 
 (pull_before, push_before), (pull_diff, push_diff), (pull_behind, push_behind) = map(diff_rules, range(3))

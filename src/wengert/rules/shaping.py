@@ -32,19 +32,27 @@ from wengert.registry import (
 )
 from wengert.rules.broadcasting import (
     aligned,
-    from_end,
     gather_from_source,
-    is_kept,
-    lead_shape,
-    leading,
-    length,
     scatter_to_source,
     segment_sum,
     source_ids,
     take_elements,
-    unbroadcast,
 )
 from wengert.rules.composed import as_array, dispatched
+from wengert.rules.shapes import (
+    from_end,
+    is_kept,
+    lead_shape,
+    leading,
+    length,
+    moved_axis,
+    ndim_of,
+    raveled,
+    reshaped,
+    shape_of,
+    swapped_axes,
+    unbroadcast,
+)
 
 # ---- views
 
@@ -61,11 +69,11 @@ if has_unstack:
 
 def reshape_batch(x, shape, order="C"):
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    inner = np.size(x[0]) if len(x) else math.prod(np.shape(x)[1:])
+    inner = np.size(x[0]) if len(x) else math.prod(shape_of(x)[1:])
     known = math.prod(n for n in shape if n != -1)
     if order != "C" or (-1 in shape and (not known or inner % known)) or (-1 not in shape and known != inner):
         return None  # NumPy raises its own error
-    return np.reshape(x, (len(x), *[inner // known if n == -1 else n for n in shape]))
+    return reshaped(x, (len(x), *[inner // known if n == -1 else n for n in shape]))
 
 
 def batch_axes(axes, ndim):
@@ -75,25 +83,25 @@ def batch_axes(axes, ndim):
 
 
 def transpose_batch(x, axes=None):
-    ndim = np.ndim(x) - 1
+    ndim = ndim_of(x) - 1
     order = batch_axes(tuple(range(ndim))[::-1] if axes is None else axes, ndim)
     return None if order is None else np.transpose(x, (0, *order))
 
 
 def swapaxes_batch(x, axis1, axis2):
-    axes = batch_axes((axis1, axis2), np.ndim(x) - 1)
-    return None if axes is None else np.swapaxes(x, *axes)
+    axes = batch_axes((axis1, axis2), ndim_of(x) - 1)
+    return None if axes is None else swapped_axes(x, *axes)
 
 
 def expand_dims_batch(x, axis):
-    axes = None if isinstance(axis, tuple) else batch_axes(axis, np.ndim(x))
+    axes = None if isinstance(axis, tuple) else batch_axes(axis, ndim_of(x))
     return None if axes is None else np.expand_dims(x, *axes)
 
 
 def broadcast_batch(x, shape):
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    own = np.shape(x)[1:]
-    return np.broadcast_to(np.reshape(x, (len(x), *(1,) * (len(shape) - len(own)), *own)), (len(x), *shape))
+    own = shape_of(x)[1:]
+    return np.broadcast_to(reshaped(x, (len(x), *(1,) * (len(shape) - len(own)), *own)), (len(x), *shape))
 
 
 facts(np.reshape, batching=reshape_batch)
@@ -126,42 +134,46 @@ rearrangement(np.vstack, np.hstack, np.dstack, np.column_stack, sequence=True)
 
 
 def split_sizes(ybar, sizes, axis):
-    """Split `ybar` along `axis` into views of the given sizes."""
-    return np.split(ybar, np.cumsum(sizes)[:-1], axis=axis)
+    """Split `ybar` along `axis`, counted from the end, into views of the given sizes."""
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(ybar[(..., slice(start, start + size), *(slice(None),) * (-1 - axis))])
+        start += size
+    return parts
 
 
 def concatenate_wrt_arrays(ybar, y, arrays, axis=0, out=None, *, dtype=None):
-    lead = np.shape(ybar)[: leading(ybar, y)]
+    lead = shape_of(ybar)[: leading(ybar, y)]
     if axis is None:
         parts = split_sizes(ybar, [np.size(a) for a in arrays], -1)
-        return [np.reshape(part, lead + np.shape(a)) for part, a in zip(parts, arrays, strict=True)]
-    (axis,) = from_end(axis, np.ndim(y))
-    return split_sizes(ybar, [np.shape(a)[axis] for a in arrays], axis)
+        return [reshaped(part, lead + shape_of(a)) for part, a in zip(parts, arrays, strict=True)]
+    (axis,) = from_end(axis, ndim_of(y))
+    return split_sizes(ybar, [shape_of(a)[axis] for a in arrays], axis)
 
 
 def stack_wrt_arrays(ybar, y, arrays, axis=0, out=None, *, dtype=None):
-    (axis,) = from_end(axis, np.ndim(y))
-    moved = np.moveaxis(ybar, axis, 0)
-    return [moved[i] for i in range(len(arrays))]
+    (axis,) = from_end(axis, ndim_of(y))
+    rest = (slice(None),) * (-1 - axis)
+    return [ybar[(..., i, *rest)] for i in range(len(arrays))]
 
 
 def push_concatenate(ts, y, arrays, axis=0, out=None, *, dtype=None):
     if axis is None:
-        ts = [np.reshape(t, (*lead_shape(t, a), np.size(a))) for t, a in zip(ts, arrays, strict=True)]
-    return np.concatenate(ts, axis=-1 if axis is None else from_end(axis, np.ndim(y))[0])
+        ts = [reshaped(t, (*lead_shape(t, a), np.size(a))) for t, a in zip(ts, arrays, strict=True)]
+    return np.concatenate(ts, axis=-1 if axis is None else from_end(axis, ndim_of(y))[0])
 
 
 def push_stack(ts, y, arrays, axis=0, out=None, *, dtype=None):
-    return np.stack(ts, axis=from_end(axis, np.ndim(y))[0])
+    return np.stack(ts, axis=from_end(axis, ndim_of(y))[0])
 
 
 def concatenate_batch(arrays, axis=0):
-    axes = None if axis is None else batch_axes(axis, max(1, np.ndim(arrays[0]) - 1))
+    axes = None if axis is None else batch_axes(axis, max(1, ndim_of(arrays[0]) - 1))
     return None if axes is None else np.concatenate(arrays, axis=axes[0])
 
 
 def stack_batch(arrays, axis=0):
-    axes = None if axis is None else batch_axes(axis, np.ndim(arrays[0]))
+    axes = None if axis is None else batch_axes(axis, ndim_of(arrays[0]))
     return None if axes is None else np.stack(arrays, axis=axes[0])
 
 
@@ -190,25 +202,25 @@ structural(
 def append_parts(ybar, y, arr, values, axis):
     """Cotangents of both operands of ``append``, which flattens them without an axis."""
     if axis is None:
-        arr, values = np.ravel(arr), np.ravel(values)
+        arr, values = raveled(arr), raveled(values)
     return concatenate_wrt_arrays(ybar, y, (arr, values), -1 if axis is None else axis)
 
 
 def append_wrt_array(ybar, y, arr, values, axis=None):
-    return np.reshape(append_parts(ybar, y, arr, values, axis)[0], lead_shape(ybar, y) + np.shape(arr))
+    return reshaped(append_parts(ybar, y, arr, values, axis)[0], lead_shape(ybar, y) + shape_of(arr))
 
 
 def append_wrt_values(ybar, y, arr, values, axis=None):
-    return np.reshape(append_parts(ybar, y, arr, values, axis)[1], lead_shape(ybar, y) + np.shape(values))
+    return reshaped(append_parts(ybar, y, arr, values, axis)[1], lead_shape(ybar, y) + shape_of(values))
 
 
 def push_append_array(t, y, arr, values, axis=None):
-    nothing = np.zeros(lead_shape(t, arr) + np.shape(values), dtype=t.dtype)
+    nothing = np.zeros(lead_shape(t, arr) + shape_of(values), dtype=t.dtype)
     return push_concatenate((t, nothing), y, (arr, values), axis)
 
 
 def push_append_values(t, y, arr, values, axis=None):
-    nothing = np.zeros(lead_shape(t, values) + np.shape(arr), dtype=t.dtype)
+    nothing = np.zeros(lead_shape(t, values) + shape_of(arr), dtype=t.dtype)
     return push_concatenate((nothing, t), y, (arr, values), axis)
 
 
@@ -225,12 +237,12 @@ structural(
 
 def array_sources(arr, obj, values, axis):
     """Return the 1-based source in `arr` of each element of the result, 0 for inserted elements."""
-    return np.insert(source_ids(arr), obj, np.zeros(np.shape(values), dtype=int), axis=axis)
+    return np.insert(source_ids(arr), obj, np.zeros(shape_of(values), dtype=int), axis=axis)
 
 
 def value_sources(arr, obj, values, axis):
     """Return the 1-based source in `values` of each element of the result, 0 for elements of the array."""
-    return np.insert(np.zeros(np.shape(arr), dtype=int), obj, source_ids(values), axis=axis)
+    return np.insert(np.zeros(shape_of(arr), dtype=int), obj, source_ids(values), axis=axis)
 
 
 structural(
@@ -288,6 +300,8 @@ conditional(np.extract, 0)
 def sorted_places(a, axis, **descending):
     """Return the 1-based source of each sorted element."""
     order = np.argsort(a, axis=axis, stable=True, **descending)
+    if ndim_of(a) == 1:
+        return order + 1
     if axis is None:
         return take_elements(np.ravel(source_ids(a)), order)
     return np.take_along_axis(source_ids(a), order, axis)
@@ -324,7 +338,7 @@ def push_partition(t, y, a, kth, axis=-1, kind="introselect", order=None):
 def partitioned_places(y, a, axis):
     """Return the 1-based source of each element of the partition `y`, by matching the ranks of `y` and `a`."""
     if axis is None:
-        a, axis = np.ravel(a), -1
+        a, axis = raveled(a), -1
     ranks = np.argsort(np.argsort(y, axis=axis, kind="stable"), axis=axis)
     return np.take_along_axis(sorted_places(a, axis), ranks, axis)
 
@@ -341,20 +355,20 @@ structural(
 
 def ranked_places(a, axis):
     """Return the 1-based flat index of the elements along the reduced axes, in increasing order of value."""
-    axes = from_end(axis, np.ndim(a))
-    moved = np.moveaxis(source_ids(a), axes, tuple(range(-len(axes), 0)))
-    where = np.reshape(moved, moved.shape[: moved.ndim - len(axes)] + (length(a, axis),))
-    return np.take_along_axis(where, np.argsort(np.ravel(a)[where - 1], axis=-1, kind="stable"), -1)
+    axes = from_end(axis, ndim_of(a))
+    moved = moved_axis(source_ids(a), axes, tuple(range(-len(axes), 0)))
+    where = reshaped(moved, moved.shape[: moved.ndim - len(axes)] + (length(a, axis),))
+    return np.take_along_axis(where, np.argsort(raveled(a)[where - 1], axis=-1, kind="stable"), -1)
 
 
 @dispatched
 def quantile_places(counts, q, method):
     """Return the fractional positions of quantiles among `counts` sorted elements."""
-    q, counts = np.ravel(q), np.asarray(counts)
+    q, counts = raveled(q), np.asarray(counts)
     if method == "linear":
         return np.multiply.outer(q, np.maximum(counts - 1, 0))
-    places = np.zeros((len(q), *np.shape(counts)))
-    for n in set(np.ravel(counts)) - {0}:
+    places = np.zeros((len(q), *shape_of(counts)))
+    for n in set(raveled(counts)) - {0}:
         places[:, counts == n] = np.quantile(np.arange(float(n)), q, method=method)[:, None]
     return places
 
@@ -372,20 +386,20 @@ POSITION_SLOPE_OFFSET = {
 def position_slope(places, counts, method):
     """Return d(position)/dq; 0 where the position was clipped to the first or last element."""
     if method == "linear":
-        return np.broadcast_to(counts - 1.0, np.shape(places))
+        return np.broadcast_to(counts - 1.0, shape_of(places))
     if method not in POSITION_SLOPE_OFFSET:
-        return np.zeros(np.shape(places))
+        return np.zeros(shape_of(places))
     is_cut = np.less_equal(places, 0) | np.greater_equal(places, counts - 1)
     return np.where(is_cut, 0, counts + POSITION_SLOPE_OFFSET[method])
 
 
 def places_wrt_fraction(ybar, y, counts, q, method):
     terms = strong(ybar, position_slope(y, counts, method))
-    return np.reshape(np.sum(terms, axis=tuple(range(-np.ndim(counts), 0))), lead_shape(ybar, y) + np.shape(q))
+    return reshaped(np.sum(terms, axis=tuple(range(-ndim_of(counts), 0))), lead_shape(ybar, y) + shape_of(q))
 
 
 def push_places(t, y, counts, q, method):
-    t = np.reshape(t, (*lead_shape(t, q), -1) + (1,) * np.ndim(counts))
+    t = reshaped(t, (*lead_shape(t, q), -1) + (1,) * ndim_of(counts))
     return strong(t, position_slope(y, counts, method))
 
 
@@ -401,8 +415,8 @@ structural(
 
 def count_all(a, axis):
     """Return the number of elements that each quantile is taken of."""
-    reduced = from_end(axis, np.ndim(a))
-    return np.full([n for i, n in enumerate(np.shape(a), -np.ndim(a)) if i not in reduced], length(a, axis))
+    reduced = from_end(axis, ndim_of(a))
+    return np.full([n for i, n in enumerate(shape_of(a), -ndim_of(a)) if i not in reduced], length(a, axis))
 
 
 def count_not_nan(a, axis):
@@ -412,16 +426,16 @@ def count_not_nan(a, axis):
 
 def quantile_parts(y, a, q, axis, method, counts):
     """Return the sources of the neighbouring elements, the weight of the upper one, the positions and the counts."""
-    ranked = np.moveaxis(ranked_places(a, axis), -1, 0)
-    n, *lines = np.shape(ranked)
+    ranked = moved_axis(ranked_places(a, axis), -1, 0)
+    n, *lines = shape_of(ranked)
     if n == 0:
-        nothing = np.zeros(np.shape(y))
+        nothing = np.zeros(shape_of(y))
         return nothing.astype(int), nothing.astype(int), nothing, nothing, counts
-    counts = np.reshape(counts, lines)
+    counts = reshaped(counts, lines)
     places = quantile_places(counts, q, method)
     low = np.minimum(np.floor(places), np.maximum(counts - 2, 0)).astype(np.intp)
     parts = [np.take_along_axis(ranked, i, 0) for i in (low, np.minimum(low + 1, n - 1))]
-    below, above, share = (np.reshape(part, np.shape(y)) for part in (*parts, places - low))
+    below, above, share = (reshaped(part, shape_of(y)) for part in (*parts, places - low))
     return below, above, np.where(np.isnan(y), np.nan, share), places, counts
 
 
@@ -429,8 +443,8 @@ def quantile_rules(counts_of, scale):
     """Pullbacks and tangents of a quantile in the elements and in `q`, which is in units of `scale`."""
 
     def parts(y, a, q, axis, method):
-        if counts_of is count_not_nan and np.ndim(q) > 1:
-            raise UnsupportedFunctionError("numpy.nanquantile with a 2-D q permutes its axes: pass np.ravel(q)")
+        if counts_of is count_not_nan and ndim_of(q) > 1:
+            raise UnsupportedFunctionError("numpy.nanquantile with a 2-D q permutes its axes: pass raveled(q)")
         return quantile_parts(y, a, np.true_divide(q, scale), axis, method, counts_of(a, axis))
 
     def slope(y, a, q, axis, method):
@@ -438,8 +452,8 @@ def quantile_rules(counts_of, scale):
         below, above, _, places, counts = parts(y, a, q, axis, method)
         if np.size(a) == 0:
             return np.zeros_like(y)
-        growth = np.reshape(position_slope(places, counts, method), np.shape(y)) / scale
-        line = np.ravel(a)
+        growth = reshaped(position_slope(places, counts, method), shape_of(y)) / scale
+        line = raveled(a)
         return strong(take_elements(line, above - 1) - take_elements(line, below - 1), growth.astype(y.dtype))
 
     def pull(ybar, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
@@ -454,10 +468,10 @@ def quantile_rules(counts_of, scale):
 
     def pull_fraction(ybar, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
         terms = strong(ybar, slope(y, a, q, axis, method))
-        return np.sum(terms, axis=tuple(range(np.ndim(q) - np.ndim(y), 0)))
+        return np.sum(terms, axis=tuple(range(ndim_of(q) - ndim_of(y), 0)))
 
     def push_fraction(t, y, a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=False):
-        t = np.reshape(t, np.shape(t) + (1,) * (np.ndim(y) - np.ndim(q)))
+        t = reshaped(t, shape_of(t) + (1,) * (ndim_of(y) - ndim_of(q)))
         return strong(t, slope(y, a, q, axis, method))
 
     return (pull, pull_fraction), (push, push_fraction)
@@ -470,7 +484,7 @@ def quantile_pattern(deps, a, q, axis=None, out=None, overwrite_input=False, met
     axes = from_end(axis, ids.ndim)
     reduced = deps.along(ids, axes)
     reduced = reduced if is_kept(keepdims) else np.squeeze(reduced, axes)
-    return deps.united([reduced, np.reshape(fractions, fractions.shape + (1,) * reduced.ndim)])
+    return deps.united([reduced, reshaped(fractions, fractions.shape + (1,) * reduced.ndim)])
 
 
 def median_rules(counts_of):
@@ -522,7 +536,7 @@ def _unique(ar, return_index=False, return_inverse=False, return_counts=False, a
     ar = as_array(ar)
     options = {"axis": axis, **{name: x for name, x in options.items() if name != "sorted"}}
     places, inverse, counts = (np.array(part_of_unique(ar, part, options)) for part in (1, 2, 3))
-    y = take_elements(np.ravel(ar), places) if axis is None else np.take(ar, places, axis)
+    y = take_elements(raveled(ar), places) if axis is None else np.take(ar, places, axis)
     wanted = (True, return_index, return_inverse, return_counts)
     found = tuple(x for x, is_wanted in zip((y, places, inverse, counts), wanted) if is_wanted)
     return found if len(found) > 1 else y
@@ -570,11 +584,11 @@ def full_wrt_value(ybar, y, shape, fill_value, dtype=None, order="C"):
 
 
 def push_full_like(t, y, a, fill_value, dtype=None, order="K", subok=True, shape=None):
-    return aligned(t, fill_value, np.ndim(y))
+    return aligned(t, fill_value, ndim_of(y))
 
 
 def push_full(t, y, shape, fill_value, dtype=None, order="C"):
-    return aligned(t, fill_value, np.ndim(y))
+    return aligned(t, fill_value, ndim_of(y))
 
 
 structural(

@@ -11,8 +11,8 @@ import numpy as np
 from wengert.dependence import Along, Reduced
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import analytic, composed, constant, elementwise, facts, refuse, strong, structural
-from wengert.rules.broadcasting import from_end
 from wengert.rules.composed import as_array, as_dtype, dispatched
+from wengert.rules.shapes import from_end
 from wengert.rules.special import hurwitz, sp
 from wengert.rules.transcendental import lower_degree
 

@@ -18,7 +18,7 @@ import numpy as np
 from wengert.dependence import MATRIXWISE
 from wengert.features import cond_is_real
 from wengert.registry import composed, constant, strong, strong_matmul, structural
-from wengert.rules.broadcasting import conjugate, leading
+from wengert.rules.broadcasting import conjugate
 from wengert.rules.composed import as_array, as_dtype, dispatched
 from wengert.rules.linalg import (
     as_columns,
@@ -38,6 +38,7 @@ from wengert.rules.linalg import (
     unpacked,
 )
 from wengert.rules.products import adjoint
+from wengert.rules.shapes import leading, shape_of, swapped_axes
 
 # ---- equal eigenvalues and singular values
 
@@ -45,12 +46,12 @@ from wengert.rules.products import adjoint
 def gaps(d):
     """Return d_j - d_i, and the mask of off-diagonal pairs that are equal to rounding."""
     gap = d[..., None, :] - d[..., :, None]
-    return gap, (np.abs(gap) <= rounding(gap) * size(d, -1)[..., None]) & ~np.eye(np.shape(d)[-1], dtype=bool)
+    return gap, (np.abs(gap) <= rounding(gap) * size(d, -1)[..., None]) & ~np.eye(shape_of(d)[-1], dtype=bool)
 
 
 def divided(z, gap, is_left_out):
     """Return z / gap, and 0 on the diagonal and where `is_left_out`."""
-    is_left_out = is_left_out | np.eye(np.shape(gap)[-1], dtype=bool)
+    is_left_out = is_left_out | np.eye(shape_of(gap)[-1], dtype=bool)
     return strong(z, np.where(is_left_out, 0, 1 / np.where(is_left_out, 1, gap)))
 
 
@@ -87,7 +88,7 @@ def check_rotations(name, values, is_equal, dbar, inner, vbar, of_values):
     own = np.diagonal(inner, axis1=-2, axis2=-1)
     is_fixed = (not of_values) & np.equal(dbar, 0) & is_nonzero(own[..., None], vbar)[..., 0]
     is_projector = np.equal(dbar, 0)[..., None, :] & is_fixed[..., :, None]
-    is_projector = is_projector | np.swapaxes(is_projector, -1, -2)
+    is_projector = is_projector | swapped_axes(is_projector, -1, -2)
     apart = np.abs(dbar[..., None, :] - dbar[..., :, None])
     is_apart = apart > rounding(apart) * size(dbar, -1)[..., None]
     is_turned = is_nonzero(skew(inner), vbar)
@@ -113,8 +114,8 @@ def real_element_mask(v, row):
     if row is None:
         place = np.argmax(np.where(is_real, np.abs(v), 0), axis=-2)[..., None, :]
     else:
-        place = row % np.shape(v)[-2]
-    return is_real & np.equal(np.arange(np.shape(v)[-2])[:, None], place)
+        place = row % shape_of(v)[-2]
+    return is_real & np.equal(np.arange(shape_of(v)[-2])[:, None], place)
 
 
 def phase_rate(v, dv, is_held):
@@ -145,7 +146,7 @@ EighResult = type(np.linalg.eigh(np.eye(1)))
 
 
 def eigh_shapes(a):
-    return np.shape(a)[:-1], np.shape(a)
+    return shape_of(a)[:-1], shape_of(a)
 
 
 @dispatched
@@ -303,7 +304,7 @@ SVDResult = type(np.linalg.svd(np.eye(1)))
 
 
 def svd_shapes(a, full_matrices):
-    *batch, m, n = np.shape(a)
+    *batch, m, n = shape_of(a)
     k = min(m, n)
     return (*batch, m, m if full_matrices else k), (*batch, k), (*batch, n if full_matrices else k, n)
 
@@ -316,7 +317,7 @@ def packed_svd(a, full_matrices, of_values=False):
 def svd_parts(flat, a, full_matrices):
     """Return U, s, V, and bases of both null spaces as columns."""
     u, s, vh = unpacked(flat, *svd_shapes(a, full_matrices))
-    k, v = np.shape(s)[-1], adjoint(vh)
+    k, v = shape_of(s)[-1], adjoint(vh)
     return u[..., :k], s.real, v[..., :k], u[..., k:], v[..., k:]
 
 
@@ -334,7 +335,7 @@ def svd_gaps(s):
 
 def orthogonal_cotangent(name, s, u, ubar, inner, null, nullbar):
     """Return (1 - U U^H) Ubar S^-1, the components of Ubar orthogonal to all of U, with those of the null space."""
-    if np.shape(u)[-2] == np.shape(u)[-1]:
+    if shape_of(u)[-2] == shape_of(u)[-1]:
         return None
     z = ubar - strong_matmul(u, inner)
     turn = strong_matmul(adjoint(null), nullbar)
@@ -406,7 +407,7 @@ def svd_along_matrix(t, y, a, full_matrices, of_values=False):
     du = singular_vectors_tangent(s, u, u0, even + odd, tv, inner)
     dv = singular_vectors_tangent(s, v, v0, even - odd, tu, adjoint(inner))
     if u.dtype.kind == "c":
-        k = np.shape(s)[-1]
+        k = shape_of(s)[-1]
         one, done = (v, dv) if right_phases_fixed(v) else (u, du)
         angle = phase_rate(one, done[..., :k], real_element_mask(one, 0))
         pairs = ((u, du), (v, dv))
@@ -420,11 +421,11 @@ def singular_vectors_tangent(s, u, null, turn, g, inner):
     If there is a null space, the vectors of singular values 0 belong to it.
     """
     du = strong_matmul(u, turn)
-    if np.shape(u)[-2] != np.shape(u)[-1]:
+    if shape_of(u)[-2] != shape_of(u)[-1]:
         du = du + strong(g - strong_matmul(u, inner), reciprocal_or_zero(s)[..., None, :])
         is_moved = np.any(np.not_equal(g, 0), axis=(-2, -1), keepdims=True)
         du = np.where(is_null(s)[..., None, :] & is_moved, np.nan, du)
-    count = np.shape(null)[-1]
+    count = shape_of(null)[-1]
     if count == 0:
         return du
     follow = -strong_matmul(u, strong_matmul(adjoint(du), null))
@@ -551,9 +552,9 @@ composed(np.linalg.pinv, _pinv)
 
 def lstsq_shapes(flat, a, b):
     """Return the shapes of the results; residual sums of squares are empty for some ranks."""
-    m, n = np.shape(a)
-    x, s = (n, *np.shape(b)[1:]), (min(m, n),)
-    return (), x, s, (np.shape(flat)[-1] - 1 - math.prod(x) - min(m, n),)
+    m, n = shape_of(a)
+    x, s = (n, *shape_of(b)[1:]), (min(m, n),)
+    return (), x, s, (shape_of(flat)[-1] - 1 - math.prod(x) - min(m, n),)
 
 
 @dispatched
@@ -567,7 +568,7 @@ def lstsq_inverse(bar, a, rcond):
     """Return the pseudo-inverse with the cutoff of ``lstsq``; `bar` keys the cache."""
     eps = float(np.finfo(a.dtype).eps)
     if rcond is None:
-        rcond = max(np.shape(a)) * eps
+        rcond = max(shape_of(a)) * eps
     elif not 0 < rcond < 1:  # LAPACK's default
         rcond = eps
     return pseudo_inverse(a, rcond, np._NoValue)
@@ -580,7 +581,7 @@ def lstsq_cotangents(ybar, y, a, b):
     x, xbar = as_columns(x, b), as_columns(xbar, b)
     residual = as_columns(b, b) - np.matmul(a, x)
     # at the minimum the sums of squares do not depend on the solution to first order
-    pull = strong(2 * residual, squaresbar.real[..., None, :]) if np.shape(squaresbar)[-1] else 0 * residual
+    pull = strong(2 * residual, squaresbar.real[..., None, :]) if shape_of(squaresbar)[-1] else 0 * residual
     return x, residual, xbar, sbar, pull
 
 
@@ -625,7 +626,7 @@ def lstsq_along_matrix(t, y, a, b, rcond):
 def lstsq_along_right_side(t, y, a, b, rcond):
     p, lead = lstsq_inverse(t, a, rcond), leading(t, b)
     dx, along = lstsq_tangents(y, a, b, as_columns(t, b), p, lead)
-    ds = np.zeros_like(dx, shape=(*np.shape(t)[:lead], min(np.shape(a))))
+    ds = np.zeros_like(dx, shape=(*shape_of(t)[:lead], min(shape_of(a))))
     return packed_tangents(lead, np.zeros_like(ds[..., :1]), dx, ds, along)
 
 

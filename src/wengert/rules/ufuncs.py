@@ -17,19 +17,9 @@ from wengert.rules import (
     elementwise,  # noqa: F401  (declares the rows that are used here)
     expansions,
 )
-from wengert.rules.broadcasting import (
-    aligned,
-    from_end,
-    is_given,
-    is_kept,
-    lead_shape,
-    masked,
-    restore,
-    segment_sum,
-    source_ids,
-    sum_reduced,
-)
+from wengert.rules.broadcasting import aligned, is_given, masked, segment_sum, source_ids, sum_reduced
 from wengert.rules.composed import as_array, dispatched
+from wengert.rules.shapes import from_end, is_kept, lead_shape, ndim_of, restore, shape_of
 
 #: ufuncs with partials, of one operand and of two operands
 UNARY, BINARY = (
@@ -67,8 +57,8 @@ def scatter_add_wrt_values(ybar, y, a, indices, b):
 
 def push_added(t, y, a, indices, b):
     places = places_of(indices, y)
-    spread = np.broadcast_to(aligned(t, b, np.ndim(places)), lead_shape(t, b) + np.shape(places))
-    return np.reshape(segment_sum(spread, places, np.size(y)), lead_shape(t, b) + np.shape(y))
+    spread = np.broadcast_to(aligned(t, b, ndim_of(places)), lead_shape(t, b) + shape_of(places))
+    return np.reshape(segment_sum(spread, places, np.size(y)), lead_shape(t, b) + shape_of(y))
 
 
 structural(
@@ -107,10 +97,10 @@ def at_body(ufunc):
 
     def at(a, indices, *b):
         places = source_ids(a)[indices] - 1
-        b = [np.ravel(np.broadcast_to(x, np.shape(places))) for x in b]
+        b = [np.ravel(np.broadcast_to(x, shape_of(places))) for x in b]
         places = np.ravel(places)
         for chosen in groups_without_repeats(places):
-            where = np.unravel_index(places[chosen], np.shape(a))
+            where = np.unravel_index(places[chosen], shape_of(a))
             a[where] = ufunc(a[where], *[x[chosen] for x in b])
 
     return at
@@ -152,19 +142,19 @@ def reduction(ufunc):
 
     def reduce(a, axis=0, keepdims=False, initial=np._NoValue, where=True):
         a = as_array(a)
-        axes = from_end(axis, np.ndim(a))
+        axes = from_end(axis, ndim_of(a))
         lines = np.moveaxis(a, axes, range(len(axes)))
         if len(axes) != 1 or (not is_given(initial) and not (len(lines) and where is True)):
-            ufunc.reduce(np.ones(np.shape(a)), axis, where=where)  # raises NumPy's own error
+            ufunc.reduce(np.ones(shape_of(a)), axis, where=where)  # raises NumPy's own error
             raise UnsupportedFunctionError(f"numpy.{ufunc.__name__}.reduce has a rule for one axis only: pass axis=i")
         if is_given(initial):
-            y = np.zeros(np.shape(lines)[1:], a.dtype) + initial
+            y = np.zeros(shape_of(lines)[1:], a.dtype) + initial
         else:
             y, lines = lines[0], lines[1:]
-        masks = np.moveaxis(np.broadcast_to(where, np.shape(a)), axes, [0]) if where is not True else None
+        masks = np.moveaxis(np.broadcast_to(where, shape_of(a)), axes, [0]) if where is not True else None
         for i, line in enumerate(lines):
             y = ufunc(y, line) if masks is None else np.where(masks[i], ufunc(y, line), y)
-        y = np.copy(y) if not len(lines) and np.ndim(y) else y  # must not be a view of the operand
+        y = np.copy(y) if not len(lines) and ndim_of(y) else y  # must not be a view of the operand
         return np.expand_dims(y, axes) if is_kept(keepdims) else y
 
     return reduce
@@ -207,12 +197,12 @@ def sums_of_segments(a, indices, axis=0):
 
 def sums_of_segments_wrt_array(ybar, y, a, indices, axis=0):
     """Scatter the cotangent of each sum to the elements of its segment."""
-    (axis,) = from_end(axis, np.ndim(a))
-    bounds = segments(np.asarray(indices).tolist(), np.shape(a)[axis])
+    (axis,) = from_end(axis, ndim_of(a))
+    bounds = segments(np.asarray(indices).tolist(), shape_of(a)[axis])
     places = np.concatenate([np.arange(*pair) for pair in bounds])
     owners = np.repeat(np.arange(len(bounds)), [last - first for first, last in bounds])
     sent = np.take(np.moveaxis(ybar, axis, -1), owners, axis=-1)
-    return np.moveaxis(segment_sum(sent, places, np.shape(a)[axis]), -1, axis)
+    return np.moveaxis(segment_sum(sent, places, shape_of(a)[axis]), -1, axis)
 
 
 def segment_pattern(deps, a, indices, axis=0):
@@ -227,7 +217,7 @@ def segment_pattern(deps, a, indices, axis=0):
 structural(
     sums_of_segments,
     sums_of_segments_wrt_array,
-    jvp=(lambda t, y, a, indices, axis=0: np.add.reduceat(t, indices, *from_end(axis, np.ndim(a))),),
+    jvp=(lambda t, y, a, indices, axis=0: np.add.reduceat(t, indices, *from_end(axis, ndim_of(a))),),
     stacked=True,
     curvature="none",
     dependence=segment_pattern,

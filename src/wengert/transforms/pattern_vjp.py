@@ -13,7 +13,7 @@ import numpy as np
 
 from wengert.core.operands import var
 from wengert.registry import strong
-from wengert.rules.broadcasting import unbroadcast
+from wengert.rules.shapes import unbroadcast
 
 
 class DependencePattern:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.registry import by_formula, composed, constant
-from wengert.rules.broadcasting import from_end
 from wengert.rules.composed import as_array
 from wengert.rules.scipy.functions import Functions
+from wengert.rules.shapes import from_end
 
 fft = Functions("scipy.fft")
 

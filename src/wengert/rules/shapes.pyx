@@ -1,0 +1,174 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""Numbers of axes and shapes in rules, without NumPy's dispatch for plain arrays and scalars.
+
+A rule asks for them several times, and on small arrays ``numpy.ndim`` costs as much as the arithmetic.
+A cotangent or tangent may have `lead` more axes than the value it belongs to: it then stacks several directions,
+and the extra axes come first.
+"""
+
+cimport numpy as cnp
+
+import numpy as np
+
+cnp.import_array()
+
+cdef type ndarray = np.ndarray, float64 = np.float64
+cdef object no_value = np._NoValue, add_reduce = np.add.reduce
+
+
+cpdef Py_ssize_t ndim_of(x) except -1:
+    """Return ``numpy.ndim(x)``."""
+    if type(x) is ndarray:
+        return cnp.PyArray_NDIM(<cnp.ndarray>x)
+    if type(x) is float64 or type(x) is float:
+        return 0
+    return np.ndim(x)
+
+
+cpdef tuple shape_of(x):
+    """Return ``numpy.shape(x)``."""
+    if type(x) is ndarray:
+        return (<object>x).shape
+    if type(x) is float64 or type(x) is float:
+        return ()
+    return np.shape(x)
+
+
+cpdef Py_ssize_t leading(ybar, y) except? -1:
+    """Return the number of extra leading axes of the cotangent (or tangent) `ybar` of `y`."""
+    return ndim_of(ybar) - ndim_of(y)
+
+
+def lead_shape(t, x):
+    """Return the shape of the extra leading axes of the tangent (or cotangent) `t` of `x`."""
+    cdef Py_ssize_t lead = leading(t, x)
+    return shape_of(t)[:lead] if lead > 0 else ()
+
+
+def from_end(axis, Py_ssize_t ndim):
+    """Return axes as a tuple of negative integers; None selects all, and a 0-d array ignores `axis`."""
+    if axis is None or ndim == 0:
+        return tuple(range(-ndim, 0))
+    if type(axis) is int:
+        return (axis if axis < 0 else axis - ndim,)
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    return tuple([i if i < 0 else i - ndim for i in axes])
+
+
+def length(x, axis):
+    """Return the number of elements along the axes that a reduction of `x` goes over."""
+    cdef Py_ssize_t count = 1
+    sizes = shape_of(x)
+    for i in from_end(axis, len(sizes)):
+        count *= sizes[len(sizes) + i]
+    return count
+
+
+def is_kept(keepdims):
+    """Return whether a reduction keeps its axes; NumPy's ``_NoValue`` marker is truthy but means no."""
+    return keepdims is not no_value and bool(keepdims)
+
+
+def restore(z, x, axis=None, keepdims=False):
+    """Reinsert into `z` the axes that a reduction of `x` removed, with length 1; a scalar needs none to broadcast."""
+    cdef Py_ssize_t count
+    if (keepdims is not no_value and keepdims) or type(z) is float64 or ndim_of(x) == 0:
+        return z
+    count = ndim_of(x)
+    if type(z) is ndarray and axis is None:
+        return z.reshape(z.shape + (1,) * count)
+    if type(z) is ndarray and type(axis) is int:
+        sizes = z.shape
+        at = len(sizes) + 1 + (axis if axis < 0 else axis - count)
+        return z.reshape(sizes[:at] + (1,) + sizes[at:])
+    return np.expand_dims(z, from_end(axis, count))
+
+
+def unbroadcast(z, x, Py_ssize_t lead=0):
+    """Sum `z` over the axes along which `x` was broadcast: the transpose of broadcasting."""
+    cdef tuple own = shape_of(x), given = shape_of(z)
+    cdef Py_ssize_t extra = len(given) - lead - len(own), i
+    if extra == 0 and given[lead:] == own:
+        return z
+    if extra > 0:
+        z = summed(z, tuple(range(lead, lead + extra)))
+        given = shape_of(z)
+    ones = tuple([i - len(own) for i in range(len(own)) if own[i] == 1 != given[len(given) - len(own) + i]])
+    return summed(z, ones, True) if ones else z
+
+
+# ---- NumPy's functions of the same meaning, called as methods of plain arrays
+
+
+def reshaped(x, shape):
+    """Return ``numpy.reshape(x, shape)``."""
+    return x.reshape(shape) if type(x) is ndarray else np.reshape(x, shape)
+
+
+def raveled(x):
+    """Return ``numpy.ravel(x)``."""
+    return x.ravel() if type(x) is ndarray else np.ravel(x)
+
+
+def swapped_axes(x, i, j):
+    """Return ``numpy.swapaxes(x, i, j)``."""
+    return x.swapaxes(i, j) if type(x) is ndarray else np.swapaxes(x, i, j)
+
+
+def moved_axis(x, source, destination):
+    """Return ``numpy.moveaxis(x, source, destination)``."""
+    cdef Py_ssize_t n
+    if type(x) is ndarray and type(source) is type(destination) is tuple:
+        if source == from_end(destination, cnp.PyArray_NDIM(<cnp.ndarray>x)):
+            return x
+    if type(x) is ndarray and type(source) is int and type(destination) is int:
+        n = cnp.PyArray_NDIM(<cnp.ndarray>x)
+        if -n <= source < n and -n <= destination < n and (source - destination) % n == 0:
+            return x
+        if -n <= source < n and -n <= destination < n and abs(source % n - destination % n) == 1:
+            return x.swapaxes(source, destination)
+    return np.moveaxis(x, source, destination)
+
+
+def flipped(x, axis):
+    """Return ``numpy.flip(x, axis)``."""
+    if type(x) is ndarray and type(axis) is int:
+        if axis == -1:
+            return x[..., ::-1]
+        return x.swapaxes(axis, -1)[..., ::-1].swapaxes(axis, -1)
+    return np.flip(x, axis)
+
+
+def summed(x, axis=None, keepdims=False):
+    """Return ``numpy.sum(x, axis=axis, keepdims=keepdims)``."""
+    if type(x) is ndarray:
+        return add_reduce(x, axis, None, None, keepdims)
+    return np.sum(x, axis=axis, keepdims=keepdims)
+
+
+def averaged(x, axis):
+    """Return ``numpy.mean(x, axis=axis, keepdims=True)``."""
+    if type(x) is ndarray and cnp.PyArray_TYPE(<cnp.ndarray>x) == cnp.NPY_DOUBLE and cnp.PyArray_SIZE(x):
+        return add_reduce(x, axis, None, None, True) / length(x, axis)
+    return np.mean(x, axis=axis, keepdims=True)
+
+
+def exclusive_products(a):
+    """Return the exclusive cumulative products of a plain float64 vector in NumPy's order, or None for others."""
+    cdef cnp.ndarray y
+    cdef Py_ssize_t i, n, step
+    cdef const char *source
+    cdef double *found
+    cdef double product = 1.0
+    if (type(a) is not ndarray or cnp.PyArray_NDIM(<cnp.ndarray>a) != 1
+            or cnp.PyArray_TYPE(<cnp.ndarray>a) != cnp.NPY_DOUBLE or not cnp.PyArray_ISBEHAVED_RO(<cnp.ndarray>a)):
+        return None
+    n = cnp.PyArray_DIM(<cnp.ndarray>a, 0)
+    y = <cnp.ndarray>cnp.PyArray_EMPTY(1, cnp.PyArray_DIMS(<cnp.ndarray>a), cnp.NPY_DOUBLE, 0)
+    found = <double *>cnp.PyArray_DATA(y)
+    source = <const char *>cnp.PyArray_DATA(<cnp.ndarray>a)
+    step = cnp.PyArray_STRIDE(<cnp.ndarray>a, 0)
+    for i in range(n):
+        found[i] = product
+        product = product * (<const double *>(source + i * step))[0]
+    return y
