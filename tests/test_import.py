@@ -72,6 +72,6 @@ def test_hooks_to_higher_layers_are_set_for_any_import_order(first):
     assert run(code).split("(")[0].split() == [
         "wengert.core.levels",
         "wengert.core.dispatch.dispatch",
-        "wengert.core.tape.tape",
+        "wengert.core.tape.products",
         "wengert.core.modes.nested",
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mpmath as mp
 import numpy as np
 import pytest
+from wengert.rules.shapes import leading
 
 import wengert.rules
 from helpers import rows_of_numpy
@@ -14,7 +15,6 @@ from special_cases import WAVES
 from wengert import registry
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import lookup, strong
-from wengert.rules.broadcasting import leading
 from wengert.rules.products import strong_matmul
 
 inf, nan = np.inf, np.nan
