@@ -747,7 +747,7 @@ def test_conversions_by_name_carry_two_derivatives(D):
 def test_scalars_of_all_levels_have_the_same_attributes():
     def outcome(x, name):
         try:
-            found = getattr(x, name)
+            found = hash(x) if name == "__hash__" else getattr(x, name)
             return type(found() if callable(found) else found).__name__.replace("ScalarDual", "ArrayVar")
         except Exception as error:
             return type(error).__name__
