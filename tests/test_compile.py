@@ -1672,3 +1672,13 @@ def test_class_with_annotations_made_in_the_function_keeps_its_fields():
     with pytest.warns(wg.CompileWarning, match="not analysed"):
         found = [derivative(np.array([0.7, 1.3])) for _ in range(3)]
     np.testing.assert_array_equal(found, [[1.3, 0.7]] * 3)
+
+
+def test_code_that_cannot_be_replayed_keeps_its_value():
+    def f(x):
+        if module.is_observed():
+            raise NotReplayable("it may not be observed")
+        return 2.0 * x
+
+    assert wg.compile(f)(3.0) == 6.0
+    assert wg.compile(lambda x: f(x))(3.0) == 6.0

@@ -526,7 +526,7 @@ class Compiled(Caller):
                 return path, y
 
     def _observe(self, table, reading, args, kwargs, leaves):
-        """Run f once under observation; return its value, and why it cannot be traced.
+        """Run f once under observation; return its value, or `UNKNOWN`, and why it cannot be traced.
 
         The reason is None if it can be traced, and empty if it cannot now but perhaps at another call.
         An observer in its place asks to capture only the state that the code that ran reads.
@@ -535,14 +535,14 @@ class Compiled(Caller):
         before = [leaf.copy() for leaf in arrays]
         try:
             y, seen = self._run_observed(args, kwargs, reading, leaves)
-        except NotSeen:  # in a derivative; the caller runs f eagerly for its value
+        except NotSeen:  # in a derivative
             self._scan_all()
-            return None, ""
+            return UNKNOWN, ""
         except Uncopied:
             self._pin_all()
-            return None, ""
+            return UNKNOWN, ""
         except NotReplayable as reason:
-            return None, self._count_refusal(reason)
+            return UNKNOWN, self._count_refusal(reason)
         if any(map(difference, arrays, before)):
             self._give_up("it writes into an array that it was given; copy it first")
             return y, ""
