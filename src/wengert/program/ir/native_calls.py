@@ -463,7 +463,7 @@ def _clip(call, given, dtype, shape):
     options = _options(call, "a", "a_min", "a_max")
     fun = getattr(getattr(getattr(np, "_core", None), "umath", None), "clip", None)
     word = f"{dtype.char * 3}->{dtype.char}"
-    if None in (options.get("a_min"), options.get("a_max"), fun) or word not in fun.types:
+    if any(x is None for x in (options.get("a_min"), options.get("a_max"), fun)) or word not in fun.types:
         return None
     operands = [_packed(given, options[key], dtype, shape) for key in ("a", "a_min", "a_max")]
     n = math.prod(shape)

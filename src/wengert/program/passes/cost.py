@@ -64,7 +64,8 @@ def of_call(call: Call, types: list, result: tuple) -> float:
     result : tuple
         Type of its result.
     """
-    native = native_call(call, [x[:2] for x in types], *result[:2])
+    is_product = product_of(call) is not None  # of matrices: the VM has an instruction, or calls BLAS
+    native = None if is_product else native_call(call, [x[:2] for x in types], *result[:2])
     if native is not None:
         elements = sum([math.prod(x.shape) for x in native.operands]) + math.prod(result[1])
         return NATIVE_CALL + native.work + PACKED * elements
@@ -72,7 +73,7 @@ def of_call(call: Call, types: list, result: tuple) -> float:
     name = "" if call.row is None else call.row.name
     sparse = [x for x in call.args if type(x) is not Operand and hasattr(x, "nnz")]
     given = tuple([shapes[x.position] if type(x) is Operand else _shape_of(x) for x in call.args])
-    total = PYTHON_CALL + _of_call(name, product_of(call) is not None, given, tuple(shapes), shape)
+    total = PYTHON_CALL + _of_call(name, is_product, given, tuple(shapes), shape)
     for x in sparse:
         total += SPARSE + SPARSE_NONZERO * x.nnz * max(1, math.prod(shape) // max(1, shape[0]))
     return total

@@ -100,7 +100,8 @@ cdef extern from "vm_loops.h" nogil:
 
     enum:
         WG_T_BOOL, WG_T_INT, WG_T_DOUBLE, WG_T_COMPLEX
-        WG_SAME_1, WG_SAME_8, WG_SAME_16, WG_BOOL_INT, WG_BOOL_DOUBLE, WG_INT_DOUBLE, WG_DOUBLE_COMPLEX, WG_DOUBLE_BOOL
+        WG_SAME_1, WG_SAME_8, WG_SAME_16, WG_BOOL_INT, WG_BOOL_DOUBLE, WG_INT_DOUBLE, WG_DOUBLE_COMPLEX, WG_DOUBLE_BOOL,
+        WG_DOUBLE_INT
 
     ctypedef struct wg_product:
         int32_t left, right, slot

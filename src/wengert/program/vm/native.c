@@ -30,6 +30,7 @@ static void wg_convert(int conversion, const char *from, ptrdiff_t step_from, ch
         WG_CONVERTED(WG_BOOL_DOUBLE, char, double, a != 0)
         WG_CONVERTED(WG_INT_DOUBLE, int64_t, double, (double)a)
         WG_CONVERTED(WG_DOUBLE_BOOL, double, char, a != 0.0)
+        WG_CONVERTED(WG_DOUBLE_INT, double, int64_t, a != 0.0) /* flags in slots */
     default: /* WG_DOUBLE_COMPLEX */
         for (j = 0; j < inner; j++) {
             const wg_complex z = {*(const double *)(from + j * step_from), 0.0};

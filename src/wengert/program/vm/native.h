@@ -12,7 +12,7 @@
 /* Element types of kernels, and conversions when an operand is packed or a result stored. */
 enum { WG_T_BOOL, WG_T_INT, WG_T_DOUBLE, WG_T_COMPLEX };
 enum { WG_SAME_1, WG_SAME_8, WG_SAME_16, WG_BOOL_INT, WG_BOOL_DOUBLE, WG_INT_DOUBLE, WG_DOUBLE_COMPLEX,
-       WG_DOUBLE_BOOL };
+       WG_DOUBLE_BOOL, WG_DOUBLE_INT };
 enum { WG_MAX_AXES = 16, WG_MAX_OPERANDS = 64 };
 
 typedef struct {
