@@ -140,7 +140,7 @@ for i, f in enumerate(functions):
 
 def test_threads_wait_for_a_copy_that_another_makes():
     code = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\n{_FIRST_CALLS_IN_THREADS}"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
 
 

@@ -1,9 +1,6 @@
 """Python constructs that can hide a derivative: each gives the right one, or an error that says why there is none."""
 
 import collections.abc
-import subprocess
-import sys
-import textwrap
 
 import numpy as np
 import pytest
@@ -109,43 +106,3 @@ def test_other_comparison_for_equality_does_not_warn(condition, k):
 
     for x in (POINTS[0], np.zeros(2)):
         assert_allclose(jacobians(f)[k](x), np.diag(3 * x**2))
-
-
-#: the first thread holds the import lock of the mirror while the second one meets scipy.signal
-TWO_THREADS = """
-    import faulthandler, importlib, sys, threading, time
-    import numpy as np, scipy.signal
-    import wengert as wg
-
-    faulthandler.dump_traceback_later(60, exit=True)
-    importing, met = threading.Event(), threading.Event()
-
-    class Finder:
-        def find_spec(self, name, path=None, target=None):
-            if name == "wengert.scipy.signal" and threading.current_thread().name == "by hand":
-                importing.set()
-                met.wait(30)
-                time.sleep(0.5)
-
-    sys.meta_path.insert(0, Finder())
-
-    def by_hand():
-        importlib.import_module("wengert.scipy.signal")
-
-    def derive():
-        importing.wait(30)
-        met.set()
-        print(wg.grad(lambda x: scipy.signal.detrend(x)[0])(np.arange(1.0, 4.0)).round(6).tolist())
-
-    threads = [threading.Thread(target=by_hand, name="by hand"), threading.Thread(target=derive)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-"""
-
-
-def test_import_of_mirror_by_hand_while_another_thread_meets_it():
-    run = subprocess.run([sys.executable, "-c", textwrap.dedent(TWO_THREADS)], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.strip() == "[0.166667, -0.333333, 0.166667]"

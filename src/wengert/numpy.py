@@ -989,16 +989,15 @@ def _install_later() -> None:
     """Register functions of packages when followed code first meets them."""
     install = _functools.partial(_importlib.import_module, "wengert.standard_library")
     for package in ("math", "cmath", "statistics"):
-        _registration.register_later(package, install, True)
+        _registration.register_later(package, install)
     for package in _refusing.ITERATIVE:
         if package.count(".") == 1 and package != "scipy.optimize":
             _registration.register_later(package, _functools.partial(_refusing.install_iterative, package))
     homes = {"scipy": "standin", "scipy.special": "special", "scipy.optimize": "optimize"}
     for package, home in homes.items():
-        mirror = f"wengert.scipy.{home}"
-        _registration.register_later(package, _functools.partial(_importlib.import_module, mirror), True)
+        _registration.register_later(package, _functools.partial(_importlib.import_module, f"wengert.scipy.{home}"))
     for name in _MIRRORS:
-        _registration.register_later(f"scipy.{name}", _functools.partial(_load_mirror, name), True)
+        _registration.register_later(f"scipy.{name}", _functools.partial(_load_mirror, name))
     numba_ufuncs = "wengert.core.dispatch.compiled_ufuncs"
     _registration.register_later("numba.np", lambda: _importlib.import_module(numba_ufuncs).install())
     for package in _refusing.NAMES:

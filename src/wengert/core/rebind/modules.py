@@ -190,7 +190,8 @@ def import_alias(space, dotted, form, level):
     for package in deferred.keys() & {top_package(dotted), two_level_package(dotted)}:
         if form == "from" and dotted not in sys.modules:
             return _imported_later(dotted, form, "")
-        register_deferred(package, loads=True)  # the import statement would load it anyway
+        importlib.import_module(package)  # the import statement would load it anyway
+        register_deferred(package)
     # An import statement of a registered module must stay as it is if it loads a submodule.
     known = None
     if dotted in sys.modules:

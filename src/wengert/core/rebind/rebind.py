@@ -62,16 +62,13 @@ from wengert.core.rebind.plan import MAX_FUNCTIONS, Plan, dispatching, partial_l
 from wengert.core.rebind.proxies import share
 from wengert.core.rebind.registration import (
     CLASSES,
-    ImportFirst,
     constant,
     is_constant,
     is_registered,
     item,
     lock,
     lookup,
-    planning,
     plans,
-    register_deferred,
     running_plan,
 )
 from wengert.core.rebind.rename import BUILTINS, CALLEE
@@ -146,30 +143,14 @@ def _bind(root, limit=MAX_FUNCTIONS):
 
     None if it is registered itself, or if the user's code that inspecting it runs raises, see `unplanned`.
     """
-    while True:
-        try:
-            return _make_plan(root, limit)
-        except ImportFirst as needed:
-            if getattr(planning, "depth", 0):  # for the outermost plan, which holds `lock`
-                raise
-            package, loads = needed.package, needed.loads
-        register_deferred(package, loads)
-
-
-def _make_plan(root, limit):
     with lock:
-        planning.depth = getattr(planning, "depth", 0) + 1
+        if is_registered(root):
+            return None
         try:
-            if is_registered(root):
-                return None
             plan = plans[id(root)] = Plan(root, limit)
-        except ImportFirst:
-            raise
         except Exception as error:
             note_unplanned(root, error)
             return None
-        finally:
-            planning.depth -= 1
     return plan
 
 

@@ -6,7 +6,6 @@ Registering drops all plans.
 
 import collections
 import contextvars
-import importlib
 import sys
 import threading
 import types
@@ -33,7 +32,6 @@ from wengert.core.rebind.rename import BUILTINS, USED, private, read
 
 __all__ = [
     "CLASSES",
-    "ImportFirst",
     "array_bases",
     "as_plain",
     "constant",
@@ -49,7 +47,6 @@ __all__ = [
     "item",
     "lock",
     "lookup",
-    "planning",
     "plans",
     "register",
     "register_class",
@@ -71,8 +68,7 @@ _COPY_FUNCTIONS = {"copy", "deepcopy", "astype", "flatten"}  # names of function
 running_plan = contextvars.ContextVar("wengert_running_plan", default=None)
 plans = {}  # id(function, class or object) -> Plan
 _retired = collections.deque(maxlen=_MAX_RETIRED)
-#: held while plans, registrations and copies of modules change.  The import lock of a module that registers functions
-#: comes first, since a thread that imports it by hand holds that one when it registers: plans never import under this.
+#: held while plans, registrations and copies of modules change; registering may import mirrors
 lock = threading.RLock()
 _constants = []  # the arguments of `see_constants`, once NumPy is registered
 seen_as = set()  # classes of arrays seen as views of another class, which is their attribute `_wengert_original`
@@ -80,9 +76,7 @@ CLASSES = set()  # ids of registered classes that are replaced only where they a
 _of_subclass = {}  # id(registered class) -> function that returns the stand-in of a subclass
 array_bases = []  # bases of proxy classes of subclasses of NumPy's array
 _met_kinds = weakref.WeakSet()  # types whose bases' packages have been registered
-deferred = {}  # package -> (function that registers its functions when one of them is first met, does it import?)
-_importing = set()  # packages registered by a running import, with the thread
-planning = threading.local()  # `depth`: number of plans that this thread makes, under `lock`
+deferred = {}  # package -> function that registers its functions when one of them is first met
 
 
 class _Lookup:
@@ -157,12 +151,9 @@ def register_wrapper(kind, inner, make, has_subclasses=False):
         _retire_plans()
 
 
-def register_later(package, install, imports=False):
-    """Call `install`, which registers the functions of a package ``a`` or ``a.b``, when one of them is first met.
-
-    If it imports the module that registers them, it is never called under `lock`; a second thread waits for the import.
-    """
-    deferred[package] = install, imports
+def register_later(package, install):
+    """Call `install`, which registers the functions of a package ``a`` or ``a.b``, when one of them is first met."""
+    deferred[package] = install
     _make_foreign(package)
 
 
@@ -209,42 +200,11 @@ def _register_subclass(cls):
             return
 
 
-class ImportFirst(Exception):
-    """A plan under `lock` met a package whose registration imports a module: `rebind` imports it and starts again."""
-
-    def __init__(self, package, loads):
-        self.package, self.loads = package, loads
-
-
-def register_deferred(package, loads=False):
-    """Run the deferred registration of a package, if there is one; `loads` imports the package itself before."""
-    if package not in deferred:
-        return
-    _, imports = deferred.get(package, (None, False))
-    if (imports or loads) and getattr(planning, "depth", 0):
-        raise ImportFirst(package, loads)
-    if loads:
-        importlib.import_module(package)
-    if imports:
-        _register_by_import(package)
-        return
+def register_deferred(package):
+    """Run the deferred registration of a package, if there is one."""
     with lock:
         if package in deferred:
-            deferred.pop(package)[0]()
-
-
-def _register_by_import(package):
-    run = package, threading.get_ident()
-    if run in _importing:  # the import itself met the package
-        return
-    _importing.add(run)
-    try:
-        install, _ = deferred.get(package, (None, True))
-        if install is not None:
-            install()
-    finally:
-        _importing.discard(run)
-    deferred.pop(package, None)
+            deferred.pop(package)()
 
 
 def _module_of(value):
