@@ -1,9 +1,9 @@
 """Times of sums over chunks on several processes: efficiency, overhead of a chunk, memory of the driver.
 
 ``python -m benchmarks.distributed [rows] [--figure PATH]`` prints the tables of docs/how-to/distributed.md.
-On a shared machine wall time measures the neighbours, so the efficiency is computed from CPU time: the time that one
-process spends on all chunks, divided by that which the workers and the driver spend together, times the balance of the
-workers, which is their mean time divided by the longest.
+Other users of a shared machine distort wall times, so the efficiency is computed from CPU times: that of one process
+for all chunks, divided by that of the workers and the driver together, times the balance of the workers, which is
+their mean time divided by the longest.
 """
 
 from __future__ import annotations

@@ -360,7 +360,7 @@ def on_a_line(p):
 
 
 def moved_limit(p):
-    """The limit moves: min x**2 subject to x >= p."""
+    """Minimise x**2 subject to x >= p."""
     return optimize.minimize(lambda x: x[0] ** 2, [0.5], bounds=[(p, None)], tol=1e-12)
 
 

@@ -86,7 +86,7 @@ class Sum(NamedTuple):
 
     @property
     def key(self) -> tuple:
-        """What the sums of all chunks have in common."""
+        """Shapes that are equal for all chunks."""
         return self.structure and self.structure.key, self.size, self.nodes[0][2].size
 
 

@@ -118,7 +118,7 @@ def choose(engine: Engine, here: float, tasks: int, nbytes: int) -> tuple[bool, 
 
 
 class _OnWorkers:
-    """What Jacobians and Hessians on workers share."""
+    """Base class of Jacobians and Hessians on workers."""
 
     def _divided(self, engine: Engine):
         if self.has_aux or not self._single or self.holomorphic:

@@ -2,7 +2,7 @@
 
 The summands are the leaves of a binary tree whose shape depends on their number alone.
 A node covers ``2**level`` consecutive summands; it is the sum of its left and its right half, in that order.
-What is left at the end, one node for each set bit of the number of summands, is added from right to left.
+The nodes that remain, one for each set bit of the number of summands, are added from right to left.
 Who computes a node, and when, changes nothing: sums are equal to the last bit for any number of workers.
 
 The error of a sum of n terms is bounded by ``log2(n)`` roundings. ``log2(n)`` nodes are stored if summands arrive in

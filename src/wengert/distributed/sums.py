@@ -34,7 +34,7 @@ MAX_CHUNKS_PER_TASK = 1024
 
 
 class Pace:
-    """What a sum has learnt from earlier tasks."""
+    """Size of tasks, estimated from earlier ones."""
 
     def __init__(self):
         self.chunks_per_task = 1
@@ -51,7 +51,7 @@ class SumOver:
     f : callable
         The summand.
     chunks : iterable or callable
-        What is summed over.
+        The chunks.
     """
 
     def __init__(self, f: Callable, chunks: Any, workers: Any = None, progress: bool = False):

@@ -54,7 +54,7 @@ def set_special(functions, dict replacements):
 
 @cython.final
 cdef class Route:
-    """What the direct path needs to know of a registry row."""
+    """Properties of a registry row that the direct path reads."""
 
     cdef int kind               # OTHER: the direct path never applies
     cdef object keywords        # keywords that the rule supports; None: any

@@ -19,20 +19,17 @@ Davis and Palamadai Natarajan (2010), Algorithm 907: KLU. doi:10.1145/1824801.18
 """
 
 cimport numpy as cnp
-from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
 from libc.math cimport INFINITY, fabs
 from libc.string cimport memset
 
 import numpy as np
-from scipy.linalg import cython_lapack
 
 from wengert.errors import GuardError
 
+include "../lapack.pxi"
+
 cnp.import_array()
 
-ctypedef void (*getrf)(int *m, int *n, void *a, int *lda, int *pivots, int *info) noexcept nogil
-ctypedef void (*getrs)(char *trans, int *n, int *nrhs, void *a, int *lda, int *pivots, void *b, int *ldb,
-                       int *info) noexcept nogil
 
 cdef fused number:
     double
@@ -40,15 +37,6 @@ cdef fused number:
 
 cdef double MIN_PIVOT = 1e-2        # relative to the largest entry of a column, for an entry of the diagonal
 cdef double MIN_KEPT_PIVOT = 1e-3   # the same for a pivot that was selected earlier
-
-
-cdef void *exported(str name) except NULL:
-    """Return the address of a LAPACK function with 32-bit integers."""
-    capsule = cython_lapack.__pyx_capi__[name]
-    cdef const char *signature = PyCapsule_GetName(capsule)
-    if b"int *" not in signature:
-        raise ImportError(f"scipy.linalg.cython_lapack.{name} has another signature: {signature.decode()}")
-    return PyCapsule_GetPointer(capsule, signature)
 
 
 cdef getrf real_factor = <getrf>exported("dgetrf"), complex_factor = <getrf>exported("zgetrf")
@@ -73,7 +61,7 @@ cdef class Factor:
         The nonzeros of the Jacobians.
     is_complex : bool
     stages : int
-        Number of rows of blocks, and of blocks in each of these.
+        The matrix has this number of block rows, and of blocks in each row.
     """
 
     def __init__(self, pattern, bint is_complex, int stages):

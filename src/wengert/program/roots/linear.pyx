@@ -10,14 +10,14 @@ Reference: Golub and Van Loan (2013), Matrix Computations, sections 3.4 and 4.3.
 """
 
 cimport numpy as cnp
-from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
 from libc.math cimport fabs, frexp, isfinite, ldexp
 from libc.string cimport memcmp, memcpy, memset
 
 import numpy as np
-from scipy.linalg import cython_lapack
 
 from wengert.errors import GuardError
+
+include "../lapack.pxi"
 
 cnp.import_array()
 
@@ -26,9 +26,6 @@ cdef enum:
     SMALL = 24                  # largest matrix that is factorised here: a call of LAPACK takes about as long
     INVERTED = 8                # largest matrix whose condition number is that of its computed inverse
 
-ctypedef void (*getrf)(int *m, int *n, void *a, int *lda, int *pivots, int *info) noexcept nogil
-ctypedef void (*getrs)(char *trans, int *n, int *nrhs, void *a, int *lda, int *pivots, void *b, int *ldb,
-                       int *info) noexcept nogil
 ctypedef void (*gecon)(char *norm, int *n, void *a, int *lda, double *anorm, double *rcond, double *work, int *iwork,
                        int *info) noexcept nogil
 ctypedef void (*gbtrf)(int *m, int *n, int *kl, int *ku, void *a, int *lda, int *pivots, int *info) noexcept nogil
@@ -36,15 +33,6 @@ ctypedef void (*gbtrs)(char *trans, int *n, int *kl, int *ku, int *nrhs, void *a
                        int *ldb, int *info) noexcept nogil
 ctypedef void (*gbcon)(char *norm, int *n, int *kl, int *ku, void *a, int *lda, int *pivots, double *anorm,
                        double *rcond, double *work, int *iwork, int *info) noexcept nogil
-
-
-cdef void *exported(str name) except NULL:
-    """Return the address of a LAPACK function with 32-bit integers."""
-    capsule = cython_lapack.__pyx_capi__[name]
-    cdef const char *signature = PyCapsule_GetName(capsule)
-    if b"int *" not in signature:
-        raise ImportError(f"scipy.linalg.cython_lapack.{name} has another signature: {signature.decode()}")
-    return PyCapsule_GetPointer(capsule, signature)
 
 
 cdef getrf dense_factor = <getrf>exported("dgetrf")
