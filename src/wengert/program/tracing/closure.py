@@ -93,7 +93,7 @@ class NotSeen(NotHere):
 MAX_UNSEEN_FUNCTIONS = 24
 
 #: functions of importlib that run when a loaded module is imported again
-_IMPORTING = {"_handle_fromlist", "_lock_unlock_module"}
+_IMPORTING = {"_handle_fromlist", "_lock_unlock_module", "parent"}
 _LOCK = threading.RLock.__code__  # called by numpy.random.default_rng
 
 
@@ -105,6 +105,16 @@ def _impure_code(seen):
 def code_that_ran(seen: Observer) -> frozenset:
     """Return the keys of all impure code that ran in an observed call."""
     return frozenset([code_key(code) for code, _, _ in _impure_code(seen)])
+
+
+def _is_import_system(code):
+    """Return whether this is code of the import statement."""
+    return code.co_filename.startswith("<frozen importlib")
+
+
+def _imports_again(code):
+    """Return whether this is code of an import statement that finds the module loaded."""
+    return _is_import_system(code) and code.co_name in _IMPORTING
 
 
 def _is_same_leaf(now, then):
@@ -430,8 +440,7 @@ class Captures:
 
     def changed(self, reading: Reading, seen: Observer) -> str | None:
         """Return which captured state a run of f changed, as an error text; None if none."""
-        names = {code.co_name for code, _, _ in _impure_code(seen) if code.co_filename.startswith("<frozen importlib")}
-        if names - _IMPORTING:
+        if any(_is_import_system(code) and not _imports_again(code) for code, _, _ in _impure_code(seen)):
             return "it imports a module"
         now = self.read(reading.in_derivative)
         if now is None:
@@ -445,7 +454,7 @@ class Captures:
 
     def doubt(self, seen: Observer) -> str | None:
         """Return what f read in an observed run that cannot be watched, and where; None if nothing."""
-        ran = [found for found in _impure_code(seen) if found[0].co_name not in _IMPORTING and found[0] is not _LOCK]
+        ran = [found for found in _impure_code(seen) if not _imports_again(found[0]) and found[0] is not _LOCK]
         trusted = self._trusted(ran)
         ran = [found for found in ran if code_key(found[0]) not in trusted]
         if (text := next((text for name, text in self.doubts if name is None), None)) is not None:
@@ -456,6 +465,8 @@ class Captures:
                 return f"it calls {code.co_qualname}, whose code is not analysed ({where})"
         for fun, by_pure, code, line in seen.calls.values():
             if code_key(code) in trusted or any(fun.__self__ is value or fun is value for value in self.trusted):
+                continue
+            if _imports_again(code):
                 continue
             reason = why_impure(fun, by_pure)
             if reason is None and not by_pure and reads_by_name(fun) and not self.is_dynamic:

@@ -30,7 +30,7 @@ PURE = frozenset(
     "numpy scipy numba wengert math cmath operator _operator itertools functools _functools collections _collections "
     "_collections_abc abc _abc typing types enum dataclasses copy copyreg numbers fractions statistics _statistics "
     "warnings bisect _bisect heapq _heapq contextlib string _string re _sre reprlib keyword textwrap builtins "
-    "_weakrefset".split()
+    "inspect _weakrefset array_api_compat array_api_extra".split()
 )
 
 #: packages that may be loaded from a development tree instead of site-packages
@@ -118,9 +118,9 @@ def verdict(module: object) -> bool | None:
 
 
 def reads_state(value: object) -> bool:
-    """Return whether a function or class depends on global settings, such as the context of `decimal`."""
+    """Return whether a function or class depends on more than its arguments, such as the context of `decimal`."""
     kinds = (type, types.FunctionType, types.BuiltinFunctionType)
-    return id(value) in _READS_STATE or (isinstance(value, kinds) and value.__module__ in ("decimal", "_decimal"))
+    return id(value) in _READS_STATE or (type(value) in kinds and value.__module__ in ("decimal", "_decimal"))
 
 
 def is_random(kind: type) -> bool:
@@ -152,7 +152,7 @@ def why_impure(fun: types.BuiltinFunctionType, caller_is_pure: bool) -> str | No
         full = f"{module}.{name}".removeprefix("builtins.").removeprefix("posix.")
         if full in _LOCKS:
             return None
-        if top(module) in _IMPURE_MODULES or name in _FILES:
+        if top(module) in _IMPURE_MODULES or name in _FILES or full == "sys._getframe":
             return f"it calls {full}"
         if caller_is_pure or (is_pure(module) and not (module == "builtins" and name in IMPURE_BUILTINS)):
             return None

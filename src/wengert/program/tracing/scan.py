@@ -249,7 +249,9 @@ class Scan:
         if not (kind in _READ_THROUGH or id(value) in self.copied):
             self.is_open = True
             self.open.add(id(value))
-        if kind is types.FunctionType:
+        if reads_state(value):
+            self.doubt(f"{value.__module__}.{value.__qualname__}, which depends on state other than its arguments")
+        elif kind is types.FunctionType:
             self.visit_function(value)
         elif kind is functools.partial:
             self.visit_partial(value)
@@ -412,7 +414,7 @@ class Scan:
     def codes_of_cached(self, f):
         """Return the code that a cached function reaches, and whether its results depend on its arguments only."""
         inner = Scan(f.__wrapped__, (), self.lowered, (*self.names, *self.constants), cached=self.cached)
-        held = [value for _, value in inner.watched.values() if value is not ABSENT]
+        held = [value for _, value in inner.watched.values() if value is not ABSENT and value is not sys.modules]
         holds = any(type(place.read()) not in ATOMS or not place.is_fixed for place in inner.places.values())
         is_steady = not (holds or inner.doubts or inner.contents)
         return inner.codes, is_steady and all(isinstance(value, _STEADY) for value in held)
@@ -422,7 +424,9 @@ class Scan:
         is_known = is_pure(name) or is_library(name)
         if not is_known:
             self.sizes[id(space)] = space, len(space)
-        names = space if self.is_dynamic and not is_known else self.loaded.intersection(space)
+        names = self.loaded.intersection(space)
+        if self.is_dynamic and not is_known:  # a module may import all names of numpy
+            names |= {each for each, value in [*space.items()] if not reads_state(value)}
         for each in sorted({*names, "__getattr__"} if "__getattr__" in space and not is_known else names):
             if is_pure(name):
                 self.look_at_pure(space, each)
@@ -439,10 +443,7 @@ class Scan:
         else:
             value = place.read()
             self.watched[place.key] = place, value
-            if reads_state(value):
-                self.origin = name
-                self.doubt(f"{name}, which reads global settings of its package")
-            if isinstance(value, (types.ModuleType, types.MethodType)) or id(value) in DYNAMIC:
+            if isinstance(value, (types.ModuleType, types.MethodType)) or id(value) in DYNAMIC or reads_state(value):
                 self.origin = name
                 self.enter(value)
 
@@ -456,9 +457,6 @@ class Scan:
             self.sizes[id(space)] = space, len(space)
 
     def visit_class(self, cls):
-        if reads_state(cls):
-            self.doubt(f"{cls.__module__}.{cls.__qualname__}, which depends on a global context")
-            return
         if cls in ATOMS or is_pure(cls.__module__) or is_library(cls.__module__):
             return
         if not is_made_in_python(cls):
@@ -493,6 +491,9 @@ class Scan:
         is_ours = not (is_pure(module) or is_library(module)) or kind is types.SimpleNamespace
         if is_library(module) and not is_pure(module) and kind is not types.SimpleNamespace:
             self.doubt(f"a {module}.{kind.__qualname__}, whose contents are not analysed")
+            return
+        if hasattr(kind, "__get__") and not is_made_in_python(kind):  # a descriptor, whose state is what it refers to
+            self.enter_all([each for each in gc.get_referents(value) if each is not kind])
             return
         if not has_known_layout(kind):
             stands_for_function = callable(value) and is_pure(getattr(value, "__module__", None))  # as in scipy.fft
@@ -539,6 +540,9 @@ class Scan:
     def visit_shelf(self, value):
         """Visit a container: by its places if they are few, else by the identity of all items."""
         is_map, is_fixed = isinstance(value, dict), isinstance(value, (tuple, frozenset))
+        if value is sys.modules:  # asked for packages such as torch, and too large to be compared
+            self.sizes[id(value)] = value, len(value)
+            return
         if is_map:
             keys = tuple(dict.keys(value))
             self.enter_all(keys)
