@@ -1674,6 +1674,52 @@ def test_class_with_annotations_made_in_the_function_keeps_its_fields():
     np.testing.assert_array_equal(found, [[1.3, 0.7]] * 3)
 
 
+def imports_in_its_body(x):
+    import scipy.special
+    from scipy.special import erf
+
+    return erf(x) + scipy.special.gamma(x)
+
+
+def _with_signature_checked(f):
+    def checked(*args):
+        parameters = inspect.getfullargspec(f).args
+        return f(*args) * len(parameters) * len(inspect.signature(f).parameters)
+
+    return checked
+
+
+@_with_signature_checked
+def inspects_a_signature(x):
+    return x * x
+
+
+@pytest.mark.parametrize("f", [imports_in_its_body, inspects_a_signature])
+def test_import_statement_and_inspection_are_compiled(f):
+    compiled = wg.compile(f)  # a CompileWarning would fail the test
+    for x in (0.5, 0.75, 0.75):
+        np.testing.assert_allclose(compiled(x), f(x), rtol=1e-15)
+    assert compiled.paths == 1
+
+
+settings, frame = np.geterr, inspect.currentframe
+
+
+@pytest.mark.parametrize(
+    ("f", "word"),
+    [
+        (lambda x: x * (2.0 if settings()["divide"] == "warn" else 3.0), "geterr"),
+        (lambda x: x * (frame().f_lineno > 0), "_getframe"),
+    ],
+)
+def test_function_that_reads_more_than_its_arguments_is_found_under_another_name(f, word):
+    compiled = wg.compile(f)
+    with pytest.warns(wg.CompileWarning, match=word):
+        assert [compiled(1.0) for _ in range(2)] == [2.0 if word == "geterr" else 1.0] * 2
+    with np.errstate(divide="ignore"):
+        assert compiled(1.0) == f(1.0)
+
+
 def test_code_that_cannot_be_replayed_keeps_its_value():
     def f(x):
         if module.is_observed():

@@ -414,7 +414,7 @@ class Scan:
     def codes_of_cached(self, f):
         """Return the code that a cached function reaches, and whether its results depend on its arguments only."""
         inner = Scan(f.__wrapped__, (), self.lowered, (*self.names, *self.constants), cached=self.cached)
-        held = [value for _, value in inner.watched.values() if value is not ABSENT and value is not sys.modules]
+        held = [value for _, value in inner.watched.values() if value is not ABSENT]
         holds = any(type(place.read()) not in ATOMS or not place.is_fixed for place in inner.places.values())
         is_steady = not (holds or inner.doubts or inner.contents)
         return inner.codes, is_steady and all(isinstance(value, _STEADY) for value in held)
@@ -540,9 +540,6 @@ class Scan:
     def visit_shelf(self, value):
         """Visit a container: by its places if they are few, else by the identity of all items."""
         is_map, is_fixed = isinstance(value, dict), isinstance(value, (tuple, frozenset))
-        if value is sys.modules:  # asked for packages such as torch, and too large to be compared
-            self.sizes[id(value)] = value, len(value)
-            return
         if is_map:
             keys = tuple(dict.keys(value))
             self.enter_all(keys)
