@@ -8,6 +8,7 @@ import functools
 import gc
 import inspect
 import itertools
+import logging
 import math
 import pickle
 import threading
@@ -1718,6 +1719,24 @@ def test_function_that_reads_more_than_its_arguments_is_found_under_another_name
         assert [compiled(1.0) for _ in range(2)] == [2.0 if word == "geterr" else 1.0] * 2
     with np.errstate(divide="ignore"):
         assert compiled(1.0) == f(1.0)
+
+
+def test_logger_is_silent_below_its_level_and_writes_at_it(caplog):
+    logger = logging.getLogger("a library.its module")
+
+    def f(x):
+        logger.debug("x is %s", x)
+        return x * x
+
+    compiled = wg.compile(f)  # a CompileWarning would fail the test
+    assert [compiled(x) for x in (1.0, 2.0, 3.0)] == [1.0, 4.0, 9.0]
+    assert compiled.paths == 1
+    with caplog.at_level(logging.DEBUG, "a library"):
+        with pytest.warns(wg.CompileWarning, match="it writes to a log"):
+            assert [compiled(x) for x in (4.0, 5.0)] == [16.0, 25.0]
+        assert caplog.messages == ["x is 4.0", "x is 5.0"]
+    assert [compiled(x) for x in (1.0, 2.0)] == [1.0, 4.0]
+    assert caplog.messages == ["x is 4.0", "x is 5.0"]
 
 
 def test_code_that_cannot_be_replayed_keeps_its_value():

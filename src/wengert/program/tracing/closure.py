@@ -49,7 +49,7 @@ from wengert.core.rebind.rename import BUILTINS, Alias, private, read, rename
 from wengert.program.ir.identity import Same
 from wengert.program.tracing.environment import StateGuards
 from wengert.program.tracing.observer import Observer, Watch
-from wengert.program.tracing.purity import reads_by_name, why_impure
+from wengert.program.tracing.purity import reads_by_name, why_impure, writes_log
 from wengert.program.tracing.pytree import (
     MAX_SMALL_ITEMS,
     UnsupportedValue,
@@ -459,6 +459,8 @@ class Captures:
         ran = [found for found in ran if code_key(found[0]) not in trusted]
         if (text := next((text for name, text in self.doubts if name is None), None)) is not None:
             return text
+        if writes_log(seen.codes):
+            return "it writes to a log"
         for code, caller, line in ran:
             if code_key(code) not in self.codes:
                 where = _line(code, code.co_firstlineno) if caller is None else _line(caller, line)

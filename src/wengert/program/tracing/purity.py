@@ -19,6 +19,7 @@ import operator
 import re
 import sys
 import types
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ PURE = frozenset(
     "numpy scipy numba wengert math cmath operator _operator itertools functools _functools collections _collections "
     "_collections_abc abc _abc typing types enum dataclasses copy copyreg numbers fractions statistics _statistics "
     "warnings bisect _bisect heapq _heapq contextlib string _string re _sre reprlib keyword textwrap builtins "
-    "inspect _weakrefset array_api_compat array_api_extra".split()
+    "inspect logging _weakrefset array_api_compat array_api_extra".split()
 )
 
 #: packages that may be loaded from a development tree instead of site-packages
@@ -120,7 +121,26 @@ def verdict(module: object) -> bool | None:
 def reads_state(value: object) -> bool:
     """Return whether a function or class depends on more than its arguments, such as the context of `decimal`."""
     kinds = (type, types.FunctionType, types.BuiltinFunctionType)
-    return id(value) in _READS_STATE or (type(value) in kinds and value.__module__ in ("decimal", "_decimal"))
+    if id(value) in _READS_STATE or (type(value) in kinds and value.__module__ in ("decimal", "_decimal")):
+        return True
+    return type(value) is types.FunctionType and value.__module__ == "logging"  # uses or finds any logger
+
+
+def is_logger(value: object) -> bool:
+    """Return whether this is a logger, whose methods do nothing below its level."""
+    logging = sys.modules.get("logging")
+    return logging is not None and type(value) in (logging.Logger, logging.RootLogger)
+
+
+def level_of(logger: Any) -> tuple:
+    """Return the state of a logger that decides whether it writes."""
+    return logger.getEffectiveLevel(), logger.disabled, logger.manager.disable
+
+
+def writes_log(codes: dict) -> bool:
+    """Return whether a logger wrote, by the ids of code objects that ran."""
+    logging = sys.modules.get("logging")
+    return logging is not None and id(logging.Logger._log.__code__) in codes
 
 
 def is_random(kind: type) -> bool:

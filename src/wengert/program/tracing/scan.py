@@ -53,8 +53,10 @@ from wengert.program.tracing.purity import (
     SHELVES,
     has_known_layout,
     is_library,
+    is_logger,
     is_pure,
     is_random,
+    level_of,
     reads_state,
     top,
 )
@@ -272,6 +274,8 @@ class Scan:
                 self.visit_object(value)
         elif isinstance(value, types.ModuleType):
             self.visit_module(value)
+        elif is_logger(value):
+            self.look(value, "level", get=functools.partial(level_of, value))
         elif kind.__name__ == "cython_function_or_method" and is_pure(value.__module__):
             pass
         elif kind is types.BuiltinFunctionType:
