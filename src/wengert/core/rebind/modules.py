@@ -57,7 +57,8 @@ class ModuleProxy(types.ModuleType):
         return _has_class(_of.__get__(self), name)
 
     def _wengert_holds(self, name):
-        return name in vars(_of.__get__(self))
+        """Return whether the attribute is a module; a plan of any other object may ask for this one again."""
+        return isinstance(vars(_of.__get__(self)).get(name), types.ModuleType)
 
     def _wengert_below(self, name):
         """Proxy of a followed module in this attribute, or None."""
@@ -110,7 +111,7 @@ class _Imported(ModuleProxy):
         return module is None or _has_class(module, name)  # before it is loaded, anything may be a class
 
     def _wengert_holds(self, name):
-        return name in vars(sys.modules.get(_names.__get__(self)[1], types))
+        return isinstance(vars(sys.modules.get(_names.__get__(self)[1], types)).get(name), types.ModuleType)
 
     def _wengert_below(self, name):
         module = sys.modules.get(_names.__get__(self)[1])
