@@ -1126,3 +1126,91 @@ def test_function_registered_later_with_singledispatch_is_followed():
 def test_function_near_an_end_of_a_long_container_is_followed(before, after, kind):
     held = kind([1.0] * before + [spread] + [1.0] * after)
     assert wg.jacobian(lambda x: held[before](x))(np.ones(2)).tolist() == [[3.0, 0.0], [0.0, 2.0]]
+
+
+#: classes derived from containers in C, whose methods need to be followed
+DERIVED = """
+import collections
+import math
+
+class Vector(list):
+    def norm(self):
+        return math.sqrt(sum(float(value) ** 2 for value in self))
+
+class Parameters(dict):
+    def add(self, **values):
+        self.update(values)
+
+    def values_of(self, *names):
+        return [float(self[name]) for name in names]
+
+class Counts(collections.defaultdict):
+    def total(self):
+        return math.fsum(self.values())
+
+fixed = Vector([3.0, 4.0])
+kept = []
+
+def f(x):
+    v = Vector([x[0], x[1]])
+    p = Parameters()
+    p.add(a=x[0], b=2.0 * x[1])
+    c = Counts(float)
+    c["only"] += x[0] * x[1]
+    assert type(v) is Vector and isinstance(p, dict) and c.__class__ is Counts
+    a, b = p.values_of("a", "b")
+    return v.norm() * fixed.norm() + a * b + c.total()
+
+def keep(x):
+    kept.append(Vector([1.0, 2.0]))
+    return Vector([x]).norm()
+"""
+
+
+@pytest.mark.parametrize("transform", [lambda g: g, wg.compile], ids=["eager", "compiled"])
+def test_methods_of_classes_derived_from_containers_are_followed(install, transform):
+    module = install(vectors=DERIVED)
+    x = np.array([3.0, 4.0])
+    gradient = transform(wg.grad(module.f))
+    for scale in (1.0, 2.0, 2.0):
+        slope = 5.0 * x / 5.0 + 3.0 * scale * x[::-1]
+        np.testing.assert_allclose(gradient(scale * x), slope, rtol=1e-14)
+    assert type(module.fixed) is module.Vector and module.fixed == [3.0, 4.0]
+
+
+def test_container_that_followed_code_keeps_is_pickled_as_its_class(install):
+    module = install(vectors=DERIVED)
+    assert wg.grad(module.keep)(2.0) == 1.0
+    copy = pickle.loads(pickle.dumps(module.kept[0]))
+    assert type(copy) is module.Vector and copy == [1.0, 2.0] and copy.norm() == np.sqrt(5.0)
+
+
+#: a module whose attribute is an object that asks for that attribute
+BACKEND = """
+import numpy
+
+import backend
+
+class Backend:
+    def __init__(self, of):
+        self.of = of
+
+    def __getattr__(self, name):
+        return getattr(vars(self)["of"], name)
+
+    def current(self):
+        return backend.np.of.numpy()
+
+    def numpy(self):
+        return self.of
+
+np = Backend(Backend(numpy))
+
+def f(x):
+    return backend.np.current().sin(x) * backend.np.of.numpy().cos(x)
+"""
+
+
+def test_object_in_a_module_that_asks_for_itself(install):
+    module = install(backend=BACKEND)
+    np.testing.assert_allclose(wg.grad(module.f)(0.3), np.cos(0.6), rtol=1e-14)

@@ -282,7 +282,7 @@ def test_compiled(name):
             y = value(x)
         plain = f(x)
         assert type(y) is type(plain) and getattr(y, "info", None) == getattr(plain, "info", None)
-        np.testing.assert_allclose(np.asarray(y), np.asarray(plain), rtol=1e-13)
+        np.testing.assert_allclose(np.asarray(y), np.asarray(plain), rtol=1e-13, atol=1e-15)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -7,6 +7,7 @@ This module only inspects; `rebind` makes the copies.
 """
 
 import abc
+import collections
 import functools
 import gc
 import itertools
@@ -149,11 +150,20 @@ def is_plain_object(cls):
     return is_plain and not slots_of(cls)
 
 
-def can_have_proxy(cls):
-    """Can instances of a subclass share all state of an instance, and can it be made without side effects?
+def can_share(cls):
+    """Can an instance of a proxy class share all state of an instance?
 
     The state must be in `__dict__`, in slots, or in the memory of an array or a tuple.
     """
+    return can_have_proxy(cls) and not issubclass(cls, CONTAINERS)
+
+
+#: containers in C whose subclasses have proxy classes for the instances that followed code makes
+CONTAINERS = (dict, list, set, collections.deque)
+
+
+def can_have_proxy(cls):
+    """Can a class have a proxy class, made without side effects, whose instances are like those of the class?"""
     meta = type(cls)
     if hasattr(cls, "__del__") or top_package(cls.__module__) in FOREIGN:
         return False
@@ -161,7 +171,7 @@ def can_have_proxy(cls):
         return False  # such as enumerations, whose members are compared by identity
     if is_plain_object(cls):
         return True
-    if issubclass(cls, tuple) or is_array_class(cls):
+    if issubclass(cls, (tuple, *CONTAINERS)) or is_array_class(cls):
         return not slots_of(cls)
     return all(map(is_made_in_python, cls.__mro__[:-1]))
 
@@ -254,8 +264,9 @@ def is_followed(value):
         return True
     if (f := py_func_of(value)) is not None:
         return is_followed(f)
-    cls = value if isinstance(value, type) else kind
-    return why_unfollowed(cls.__module__) is None and can_have_proxy(cls)
+    if isinstance(value, type):
+        return why_unfollowed(value.__module__) is None and can_have_proxy(value)
+    return why_unfollowed(kind.__module__) is None and can_share(kind)
 
 
 def is_seen_whole(value):

@@ -12,7 +12,7 @@ import sys
 import threading
 import weakref
 
-from wengert.core.rebind.follow import has_subclass_hook, is_array_class, is_plain_object, slots_of
+from wengert.core.rebind.follow import CONTAINERS, has_subclass_hook, is_array_class, is_plain_object, slots_of
 from wengert.core.rebind.registration import lookup, seen_as
 from wengert.core.rebind.rename import reads_for_use
 
@@ -94,6 +94,8 @@ def make_proxy_class(cls, bases, /, **body):
     body["_wengert_share"] = staticmethod(_sharing(cls))
     if not cls.__dictoffset__:
         body.setdefault("__slots__", ())
+    if _has_default_reduction(cls):
+        body.setdefault("__reduce_ex__", _reduce_made)
     kind = _proxy_meta(type(cls))
     if not has_subclass_hook(cls):
         return kind(cls.__name__, tuple(bases), body)
@@ -269,8 +271,19 @@ def _share_slots(value, cls, new=object.__new__, assign=object.__setattr__):
     return proxy
 
 
+_class = vars(object)["__class__"]  # that of a proxy is a property
+
+
+def _become(value, cls):
+    """Make an instance that followed code made one of the original class: its memory cannot be shared."""
+    _class.__set__(value, cls)
+    return value
+
+
 def _sharing(cls):
     """Function that makes an instance of a proxy class of `cls` from an object, and conversely."""
+    if issubclass(cls, CONTAINERS):
+        return _become
     if issubclass(cls, tuple):
         return _share_tuple
     if is_array_class(cls):
@@ -294,12 +307,23 @@ def original(value):
     return value.view(cls) if cls in seen_as else share(value, cls)
 
 
+def _has_default_reduction(cls):
+    """Return whether instances of a class are pickled as those of `object` are."""
+    return cls.__reduce_ex__ is object.__reduce_ex__ and cls.__reduce__ is object.__reduce__
+
+
 def _reduce_leaf(self, protocol):
     """For `copy`: a copy of the object, as an instance of the class of its proxy."""
     make, (cls, *args), *rest = original(self).__reduce_ex__(protocol)
     if make is copyreg.__newobj__:  # `pickle` compares its first argument with `__class__`
         make = cls.__new__
     return make, (type(self), *args), *rest
+
+
+def _reduce_made(self, protocol):
+    """For `pickle` and `copy`: an instance that followed code made, as an instance of the class of its proxy."""
+    make, *rest = object.__reduce_ex__(self, protocol)
+    return type(self)._wengert_original.__new__ if make is copyreg.__newobj__ else make, *rest
 
 
 def _reduce_class(cls):
@@ -323,7 +347,7 @@ def leaf_of(proxy, names):
         if slots or not proxy.__dictoffset__:
             body |= {name: _Slot(member) for name, member in slots.items()}
             own = *own, "_wengert_whole"
-        if proxy.__reduce_ex__ is object.__reduce_ex__ and proxy.__reduce__ is object.__reduce__:
+        if _has_default_reduction(proxy._wengert_original):
             options["__reduce_ex__"] = _reduce_leaf
         leaf = make_proxy_class(proxy._wengert_original, [proxy], __slots__=own, **options, **body)
         for attribute in body.values():

@@ -48,6 +48,7 @@ from wengert.core.rebind.follow import (
     REGISTERED,
     WRAPPERS,
     can_have_proxy,
+    can_share,
     is_differentiated,
     is_dispatcher,
     is_followed,
@@ -189,7 +190,7 @@ def _plan_of(owner):
         root = owner
     plan = plans.get(id(root))
     if plan is None or not plan.holds(root):
-        plan = _bind(root) if can_have_proxy(cls) else None
+        plan = _bind(root) if (can_have_proxy if owner is cls else can_share)(cls) else None
     return plan
 
 

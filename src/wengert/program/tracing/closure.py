@@ -22,6 +22,7 @@ import collections
 import copy
 import dis
 import functools
+import inspect
 import operator
 import sys
 import threading
@@ -115,6 +116,11 @@ def _is_import_system(code):
 def _imports_again(code):
     """Return whether this is code of an import statement that finds the module loaded."""
     return _is_import_system(code) and code.co_name in _IMPORTING
+
+
+def _inspects_callers(fun, code):
+    """Return whether `inspect` reads the frames of its callers."""
+    return fun is sys._getframe and code.co_filename == inspect.currentframe.__code__.co_filename
 
 
 def _is_same_leaf(now, then):
@@ -470,7 +476,7 @@ class Captures:
                 continue
             if _imports_again(code):
                 continue
-            reason = why_impure(fun, by_pure)
+            reason = why_impure(fun, by_pure and not _inspects_callers(fun, code))
             if reason is None and not by_pure and reads_by_name(fun) and not self.is_dynamic:
                 reason = f"it calls {fun.__name__} under another name"
             if reason is not None:

@@ -172,7 +172,7 @@ def why_impure(fun: types.BuiltinFunctionType, caller_is_pure: bool) -> str | No
         full = f"{module}.{name}".removeprefix("builtins.").removeprefix("posix.")
         if full in _LOCKS:
             return None
-        if top(module) in _IMPURE_MODULES or name in _FILES or full == "sys._getframe":
+        if top(module) in _IMPURE_MODULES or name in _FILES:
             return f"it calls {full}"
         if caller_is_pure or (is_pure(module) and not (module == "builtins" and name in IMPURE_BUILTINS)):
             return None
