@@ -392,8 +392,8 @@ def push_scaling(t, x, other):
 
 
 def is_matmul(a, b, axes_of):
-    """Return whether ``dot`` is a matrix product, whose rules are cheaper."""
-    return axes_of is dot_axes and ndim_of(b) <= 2
+    """Return whether ``dot`` or ``inner`` is a matrix product, whose rules are cheaper."""
+    return ndim_of(b) == 1 or (axes_of is dot_axes and ndim_of(b) == 2)
 
 
 def wrt_left(axes_of):

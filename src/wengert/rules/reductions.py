@@ -194,7 +194,7 @@ facts(np.min, np.amin, scalars="min")
 
 
 def ptp_share(a, axis):
-    top, bottom = np.max(a, axis=axis, keepdims=True), np.min(a, axis=axis, keepdims=True)
+    top, bottom = (restore(extreme(a, axis=axis), a, axis, False) for extreme in (np.max, np.min))
     return extreme_share(a, top, axis) - extreme_share(a, bottom, axis)
 
 

@@ -56,6 +56,21 @@ cdef object append_elementwise(Tape tape, Node node, int reads, cnp.ndarray a, c
     return x
 
 
+cdef enum:
+    MAX_CONVERTED = 4096        # elements; a larger constant is kept in its own dtype, which may take less memory
+
+
+cdef inline object as_doubles(object x, object other):
+    """Return a small plain array of flags or integers as float64, which NumPy converts it to beside float64."""
+    if type(other) is ArrayVar and not is_double((<ArrayVar>other).v):
+        return x
+    if type(x) is not ndarray or not (cnp.PyArray_ISBOOL(<cnp.ndarray>x) or cnp.PyArray_ISINTEGER(<cnp.ndarray>x)):
+        return x
+    if cnp.PyArray_NDIM(<cnp.ndarray>x) == 0 or cnp.PyArray_SIZE(<cnp.ndarray>x) > MAX_CONVERTED or recordings:
+        return x
+    return cnp.PyArray_Cast(<cnp.ndarray>x, cnp.NPY_DOUBLE)
+
+
 cdef struct Side:               # one operand of a binary entry; references are borrowed
     PyObject *tape              # NULL: a constant
     PyObject *buffer
@@ -122,6 +137,7 @@ cdef inline object binary_any(Kernel u, object left, object right, bint is_opera
     cdef Side l, r
     if holds_floats and (type(left) is FloatVar or type(right) is FloatVar):
         return binary_any(u, promoted_with(left, right), promoted_with(right, left), is_operator)
+    left, right = as_doubles(left, right), as_doubles(right, left)
     if is_scalar_var(left) or is_scalar_var(right):
         if (is_scalar_var(left) or not isinstance(left, ndarray)) and (
                 is_scalar_var(right) or not isinstance(right, ndarray)):

@@ -476,6 +476,8 @@ cdef double distance(object a, object b) except? -1.0:
     cdef const double *y
     cdef double c = 0.0, found = 0.0, d
     cdef Py_ssize_t i, n, step
+    if type(b) is int or type(b) is float64:
+        b = float(b)
     a, b = np.asarray(a), b if type(b) is float else np.asarray(b)
     if is_vector(<cnp.ndarray>a) and (type(b) is float or (is_vector(<cnp.ndarray>b) and (
             cnp.PyArray_SIZE(<cnp.ndarray>b) == 1 or same_shape(<cnp.ndarray>a, <cnp.ndarray>b)))):

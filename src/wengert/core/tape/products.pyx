@@ -27,8 +27,12 @@ cdef Kernel matmul = Kernel(np.matmul, 0, 0, 0)
 
 
 cpdef object strong_product(a, b):
-    """Return `wengert.registry.strong` of float64 arrays and scalars."""
+    """Return `wengert.registry.strong` of float64 arrays and scalars; `b` may be an array of flags."""
     cdef double x = 0.0, y = 0.0
+    if type(b) is ndarray and cnp.PyArray_ISBOOL(<cnp.ndarray>b) and (
+            type(a) is float64 or (type(a) is ndarray and is_double(<cnp.ndarray>a))):
+        if cnp.PyArray_SIZE(<cnp.ndarray>b) <= MAX_BROADCAST_SIZE:
+            b = cnp.PyArray_Cast(<cnp.ndarray>b, cnp.NPY_DOUBLE)
     if type(a) is ndarray and type(b) is ndarray and is_vector(a) and is_vector(b) and same_shape(a, b):
         if cnp.PyArray_NDIM(<cnp.ndarray>a):
             return strong_of_arrays(a, b)
