@@ -17,6 +17,13 @@ CALLS = {
     "dot-matrix": lambda x: np.dot(A3, x[:3]),
     "vdot": lambda x: np.vdot(x.reshape(3, 4), x[::-1].reshape(3, 4)),
     "inner": lambda x: np.inner(x.reshape(3, 4), x[:4]),
+    "inner-vectors": lambda x: np.inner(x, x[::-1]),
+    "inner-matrix": lambda x: np.inner(x[:4], x.reshape(3, 4)),
+    "inner-matrices": lambda x: np.inner(x.reshape(3, 4), x[:8].reshape(2, 4)),
+    "ptp": lambda x: np.ptp(x),
+    "ptp-axis": lambda x: np.ptp(x.reshape(3, 4), axis=1, keepdims=True),
+    "flags": lambda x: (x > 0.5) * x + x * (PLACES[PLACES] > 1).repeat(2),
+    "integers": lambda x: x.reshape(2, 6) * PLACES - PLACES / (2 + x.reshape(2, 6)),
     "outer": lambda x: np.outer(x[:3], x[3:7]),
     "matmul": lambda x: x.reshape(4, 3) @ A3,
     "matmul-both": lambda x: x.reshape(4, 3) @ x.reshape(4, 3).T,
@@ -206,3 +213,22 @@ def test_strong_matmul_of_infinite_elements():
         np.testing.assert_array_equal(registry.strong_matmul(a, b), [[3.0, np.nan], [np.inf, 2.0]])
     nan = np.full((2, 2), 1e308)
     np.testing.assert_array_equal(products.strong_matmul(nan, nan), np.full((2, 2), np.inf))
+
+
+@pytest.mark.parametrize("other", [np.array([True, False, True]), np.array([3, 1, 2], dtype=np.int8), np.arange(3)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, complex])
+@pytest.mark.parametrize("fun", [np.multiply, np.subtract, np.power, np.maximum])
+def test_flags_and_integers_have_numpys_dtype_and_bits(fun, dtype, other):
+    if fun is np.subtract and other.dtype == bool:
+        other = other.astype(np.uint8)
+    x = np.array([1.5, 2.5, 0.3]).astype(dtype)
+    kept = []
+
+    def f(x):
+        kept[:] = fun(x, other), fun(other, x)
+        return np.real(kept[0] + kept[1]).sum()
+
+    wg.jvp(f, x, np.ones_like(x))
+    for found, wanted in zip(kept, (fun(x, other), fun(other, x)), strict=True):
+        assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(wg.stop_gradient(found), wanted)
