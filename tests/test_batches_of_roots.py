@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize as plain
 from wengert.program.roots.linear import Linear
+from wengert.program.specialise.batches import MIN_COMPILED
 
 import wengert as wg
 from wengert.errors import GuardError
@@ -139,19 +140,105 @@ def test_elements_may_take_different_branches():
     np.testing.assert_allclose(wg.vmap(wg.compile(f))(points), looped(f, points, ()), rtol=1e-10)
 
 
-@pytest.mark.parametrize("at", [0, 3, 7])
-def test_element_that_does_not_converge_is_named(at):
+@pytest.mark.parametrize("failing", [[0], [3], [7], [1, 2, 5]])
+def test_elements_that_do_not_converge_are_named(failing):
     def f(p):
         return optimize.root(lambda x: x**2 + p, [3.0], method="newton").x
 
     points = np.full(9, -2.0)
     mapped = wg.vmap(wg.compile(f))
     np.testing.assert_allclose(mapped(points), 2**0.5, rtol=1e-10)
-    points[at] = 1.0  # there is no root
-    with pytest.raises(wg.ConvergenceError, match=f"element {at} of a batch of 9: .*alone to see why"):
+    points[failing] = 1.0  # there is no root
+    words = f"element {failing[0]} of a batch of 9 is" if len(failing) == 1 else "elements 1, 2, 5 of a batch of 9 are"
+    with pytest.raises(wg.ConvergenceError, match=f"{words} not solved.*leave these elements out") as caught:
         mapped(points)
-    points[at] = -2.0
-    np.testing.assert_allclose(mapped(points), 2**0.5, rtol=1e-10)
+    assert caught.value.elements.tolist() == failing
+    kept = np.delete(points, caught.value.elements)
+    np.testing.assert_allclose(mapped(kept), 2**0.5, rtol=1e-10)
+
+
+def test_many_elements_that_do_not_converge_are_counted():
+    mapped = wg.vmap(wg.compile(lambda p: optimize.root(lambda x: x**2 + p, [3.0], method="newton").x))
+    mapped(np.full(40, -2.0))
+    points = np.where(np.arange(40) < 15, 1.0, -2.0)
+    with pytest.raises(wg.ConvergenceError, match="elements 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 5 more of a batch of 40"):
+        mapped(points)
+
+
+def test_bracket_without_a_root_is_named():
+    mapped = wg.vmap(wg.compile(bracketed_root))
+    points = np.linspace(0.5, 2.0, 20)
+    mapped(points)
+    points[4] = -20.0
+    with pytest.raises(wg.ConvergenceError, match=r"element 4 of a batch of 20 is not solved: .*different signs"):
+        mapped(points)
+
+
+# ---- functions that are not compiled
+
+
+def at_many(batch):
+    """Repeat the elements of a batch, so that it is solved at once."""
+    return np.concatenate([batch] * (MIN_COMPILED // len(batch) + 1))
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_function_that_is_not_compiled_takes_batches(name):
+    f, batch, rest = BATCHES[name]
+    batch = at_many(batch[:12])
+    axes = (0, *[None] * len(rest))
+    mapped = wg.vmap(f, in_axes=axes)
+    expected = looped(f, batch[:12], rest)
+    for _ in range(2):
+        np.testing.assert_allclose(mapped(batch, *rest)[:12], expected, rtol=1e-11, atol=1e-14)
+    assert mapped._compiled.paths == 1
+    slopes = looped(wg.jacobian(f), batch[:12], rest)
+    np.testing.assert_allclose(wg.vmap(wg.jacobian(f), axes)(batch, *rest)[:12], slopes, rtol=1e-9, atol=1e-12)
+    J = wg.jacobian(lambda batch: mapped(batch, *rest))(batch)[:12]
+    for k in range(12):
+        np.testing.assert_allclose(
+            J[k, ..., k] if batch.ndim == 1 else J[k, ..., k, :], slopes[k], rtol=1e-9, atol=1e-12
+        )
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_compiled_function_contains_a_batch(name):
+    f, batch, rest = BATCHES[name]
+    batch = batch[:12]
+
+    def total(batch, *rest):
+        return np.sum(wg.vmap(f, in_axes=(0, *[None] * len(rest)))(batch, *rest) ** 2)
+
+    compiled = wg.compile(total)
+    (call,) = [x for x in wg.record(total, batch, args=rest)._listing.calls if "at 12 points" in x.compute.__name__]
+    assert call.compute.count == 12
+    expected = np.sum(looped(f, batch, rest) ** 2)
+    for _ in range(3):
+        np.testing.assert_allclose(compiled(batch, *rest), expected, rtol=1e-11, atol=1e-30)
+    gradient = [2 * f(p, *rest) @ wg.jacobian(f)(p, *rest) if np.ndim(f(p, *rest)) else
+                2 * f(p, *rest) * wg.jacobian(f)(p, *rest) for p in batch]  # fmt: skip
+    np.testing.assert_allclose(wg.grad(compiled)(batch, *rest), gradient, rtol=1e-9, atol=1e-12)
+
+
+def test_batch_within_a_program_reads_traced_values_of_the_function_around():
+    def total(q, batch):
+        return np.sum(wg.vmap(lambda p: pair_root(p * q))(batch) ** 2)
+
+    batch, step = POINTS[:70], 1e-6
+    expected = (total(1.1 + step, batch) - total(1.1 - step, batch)) / (2 * step)
+    for f in (total, wg.compile(total)):
+        np.testing.assert_allclose(wg.derivative(f)(1.1, batch), expected, rtol=1e-7)
+
+
+def test_function_that_is_not_compiled_decides_about_elements_without_a_root():
+    def f(p):
+        found = optimize.root(lambda x: x**2 + p, [3.0], method="newton")
+        return found.x if found.success else [np.nan]
+
+    points = np.full(MIN_COMPILED, -2.0)
+    points[5] = 1.0
+    found = wg.vmap(f)(points)
+    assert np.flatnonzero(np.isnan(found[:, 0])).tolist() == [5]
 
 
 # ---- linear equations

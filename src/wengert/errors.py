@@ -4,6 +4,8 @@ Each derives from the built-in class that one would expect, so ordinary ``except
 A message says what happened, where, and what to write instead.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 
@@ -92,6 +94,11 @@ class ConvergenceError(RuntimeError):
 
     With ``on_failure="warn"`` or ``"nan"`` the solver warns or returns NaN instead.
 
+    Attributes
+    ----------
+    elements : ndarray of int or None
+        Indices of the elements of a batch at which the solver did not converge; None outside of batches.
+
     Examples
     --------
     >>> import wengert as wg
@@ -101,6 +108,8 @@ class ConvergenceError(RuntimeError):
     ...     print("x * x + 1 has no root")
     x * x + 1 has no root
     """
+
+    elements: np.ndarray | None = None
 
 
 class SingularJacobianError(np.linalg.LinAlgError):

@@ -40,7 +40,7 @@ from wengert.program.signature import Form, Result, Slot
 from wengert.program.tracing.closure import NotHere, NotReplayable
 from wengert.program.tracing.trace import dependent, recording
 
-__all__ = ["Part", "is_recorded", "recorded", "sliced"]
+__all__ = ["NotConverged", "Part", "is_recorded", "recorded", "sliced"]
 
 #: relative Newton correction below which a solver that reports failure has found the solution
 CONVERGED_CORRECTION = 1e-6
@@ -108,7 +108,7 @@ class Solved(Solution):
         if self.outcome is None:
             self.outcome = outcome
         elif outcome != self.outcome:
-            raise OtherOutcome(f"{self.name} ended with {outcome}, not {self.outcome} as recorded")
+            raise OtherOutcome(self.name, outcome, self.outcome)
         return shaped(x, self.shape)
 
     # -- many systems
@@ -136,28 +136,39 @@ class Solved(Solution):
                 found = self.solve.native_many(self.paths, count, starts[0], leaves)
             if found is not None:
                 x, outcomes = found
-                for k, outcome in outcomes:
-                    self.check_member(k, count, outcome)
+                self.check_members(count, outcomes)
                 return x.reshape(count, *self.shape)
         found = np.empty((count, *self.shape))
         shapes = [*[self.shape] * self.first, *self.paths.systems()[0].shapes[1:]]
         given = [[x] * count if np.ndim(x) == len(shape) else x for x, shape in zip(arguments, shapes)]
+        failures: list = []
         for k, each in enumerate(zip(*given)):
             try:
                 found[k] = self(*each)
             except OtherOutcome as error:
-                self.check_member(k, count, str(error))
+                failures.append((k, str(error.outcome[-1])))
+            except (NotConverged, ValueError) as error:  # SciPy's error for a bracket without a change of sign
+                failures.append((k, str(error)))
+        self.check_members(count, failures)
         return found
 
-    def check_member(self, k, count, outcome):
-        """Raise unless the solver ended as in the recording."""
-        if outcome != self.outcome:
-            message = outcome if type(outcome) is str else outcome[-1]
-            raise unsolved(f"{self.name}: element {k} of a batch of {count}: {message}")
+    def check_members(self, count, outcomes):
+        """Raise unless the solver ended as in the recording; `outcomes` has pairs of index and outcome or message."""
+        failures = [(k, x if type(x) is str else str(x[-1])) for k, x in outcomes if x != self.outcome]
+        if failures:
+            raise unsolved(self.name, count, failures)
 
 
 class OtherOutcome(GuardError):
     """A solver ended in another way than in the recording."""
+
+    def __init__(self, name, outcome, recorded):
+        super().__init__(f"{name} ended with {outcome}, not {recorded} as recorded")
+        self.outcome = outcome
+
+
+class NotConverged(GuardError):
+    """A solver that reports no outcome did not converge."""
 
 
 def _kept(f, failed):
@@ -197,15 +208,30 @@ class SettledAndChecked(Settled):
 
     def many(self, count, *arguments):
         """Return the points of many solutions."""
-        found = np.empty((count, *self.shape))
+        found, is_found = self.side_by_side(count, *arguments)
         shapes = self.solution.paths.systems()[0].shapes
         given = [[x] * count if np.ndim(x) == len(shape) else x for x, shape in zip(arguments, shapes)]
-        for k, each in enumerate(zip(*given)):
+        for k in np.flatnonzero(~is_found).tolist():
             try:
-                found[k] = self(*each)
+                found[k] = self(*[x[k] for x in given])
             except GuardError as error:
                 raise GuardError(f"element {k} of a batch of {count}: {error}") from None
         return found
+
+    def side_by_side(self, count, x, *leaves):
+        """Return the points of many small solutions, and which of them have passed all checks."""
+        found, accepted = np.empty((count, *self.shape)), np.zeros(count, bool)
+        system = self.solution.paths.systems()[0]
+        differs, rows, shared = system.arranged(count, x, leaves)
+        lanes = system.lanes(differs, count)
+        if lanes is not None:
+            given = self.polish, LIMITS, weights((system.linear.n,))
+            with np.errstate(all="ignore"):
+                if lanes.check(system.linear, rows, shared, *given, found.reshape(count, -1), accepted):
+                    system.give(lanes, differs)
+                else:  # the systems take different branches
+                    accepted[:] = False
+        return found, accepted
 
     def __call__(self, x, *leaves):
         bound = self.solution.paths.take(leaves)

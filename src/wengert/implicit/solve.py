@@ -16,8 +16,8 @@ from wengert.containers import stopped
 from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced, value_of
 from wengert.core.rebind.rebind import rebound
-from wengert.errors import ComplexValueError, ConvergenceError, GuardError
-from wengert.implicit.recorded import Recorded, is_recorded, recorded
+from wengert.errors import ComplexValueError, ConvergenceError
+from wengert.implicit.recorded import NotConverged, Recorded, is_recorded, recorded
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import (
     Equations,
@@ -389,7 +389,7 @@ def _hybr(value, slopes, x0):
     )
     x = np.reshape(found.x, shape)[()]
     if not (found.success or Recorded(value, slopes, shape, "root").correction(x)[0] <= _ROUNDING):
-        raise GuardError(f"no root was found: {found.message}")
+        raise NotConverged(f"no root was found: {found.message}")
     return x, (True,)
 
 

@@ -70,7 +70,7 @@ def of_elements(trace: Any, f: Any, args: tuple, kwargs: dict, reading: Any, dis
         one = trace(f.f, f.first(args), {}, _OfElement(reading), False, disabled)
     except NotHere as error:
         if getattr(error, "is_unsolved", False):
-            raise unsolved(f"element 0 of a batch of {count}: {error}") from None
+            raise unsolved(f.name, count, [(0, str(error))]) from None
         raise
     if not any(hasattr(call.compute, "many") for call in one._listing.calls):
         return None

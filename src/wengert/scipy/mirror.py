@@ -32,6 +32,7 @@ from wengert.errors import ConvergenceError, LevelError, TracedValueError, Unsup
 from wengert.implicit.recorded import is_recorded, recorded
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import Info, check_replayable, implicit, in_derivative, information
+from wengert.program.specialise.batches import leave_batch
 from wengert.transforms.custom import LinearMap
 
 #: keywords of wengert with their allowed values; the first is the default
@@ -52,11 +53,12 @@ MAX_CHECKED_UNKNOWNS = 2000
 _FUNCTIONS = ("f", "fun", "func", "jac", "hess", "hessp", "fprime", "fprime2", "fhess", "fhess_p", "Dfun", "F")
 
 
-def mirrors(original: Callable, home: str = "") -> Callable:
+def mirrors(original: Callable, home: str = "", is_recordable: bool = False) -> Callable:
     """Decorator: turn a function of a `Call` into the mirror of `original`, with its signature and `OPTIONS`.
 
     Followed code calls it in place of `original`, with ``derivs="scipy"``.
     `home` names the module within `scipy.optimize` that holds `original`.
+    `is_recordable` tells whether programs can contain it, so that it takes batches there.
     """
     signature = inspect.signature(original)
     own = [key for key in OPTIONS if key not in signature.parameters]  # `differential_evolution` has ``polish``
@@ -72,6 +74,8 @@ def mirrors(original: Callable, home: str = "") -> Callable:
             return Call(original, f"{place}.{name}", signature.parameters, arguments, options)
 
         def mirror(*args, **kwargs):
+            if is_recordable:
+                leave_batch()
             return body(call(args, kwargs, defaults | {key: kwargs.pop(key) for key in own if key in kwargs}))
 
         @functools.wraps(original)

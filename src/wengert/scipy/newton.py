@@ -14,9 +14,6 @@ from wengert.program.roots import newton
 #: maximum number of steps by default
 MAX_STEPS = 50
 
-#: maximum number of systems that one run of a program evaluates
-MAX_LANES = 128
-
 #: default tolerance: the last correction, relative to x
 TOLERANCE = 1e-10
 
@@ -47,21 +44,12 @@ class Newton:
         None if the systems are large, or take different branches.
         """
         system = paths.systems()[0]
-        differs = tuple(np.ndim(x) > len(shape) for x, shape in zip(leaves, system.shapes[1:]))
-        lanes = system.lanes(differs, min(count, MAX_LANES))
+        differs, rows, shared = system.arranged(count, x0, leaves)
+        lanes = system.lanes(differs, count)
         if lanes is None:
             return None
-        n = system.linear.n
-        columns = [np.reshape(x, (count, -1)) for x, each in zip(leaves, differs) if each]
-        rows = np.empty((count, n + sum(x.shape[1] for x in columns)))
-        rows[:, :n] = np.reshape(x0, (-1, n))
-        place = n
-        for x in columns:
-            rows[:, place : place + x.shape[1]] = x
-            place += x.shape[1]
-        shared = [np.ravel(x) for x, each in zip(leaves, differs) if not each]
-        found, statuses = np.empty((count, n)), np.empty(count, np.intc)
-        if not lanes.solve(rows, np.concatenate(shared) if shared else None, self.tol, self.maxiter, found, statuses):
+        found, statuses = np.empty((count, system.linear.n)), np.empty(count, np.intc)
+        if not lanes.solve(rows, shared, self.tol, self.maxiter, found, statuses):
             return None
         system.give(lanes, differs)
         failed = np.flatnonzero(statuses != 1).tolist()

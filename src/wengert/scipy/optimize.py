@@ -135,7 +135,7 @@ def _share(arguments, function, slot, derivative):
 # ---- systems of equations
 
 
-@mirrors(scipy.optimize.root)
+@mirrors(scipy.optimize.root, is_recordable=True)
 def root(call):
     """Methods ``'hybr'`` and ``'lm'`` use the exact Jacobian.
 
@@ -243,7 +243,7 @@ def _flat_start(x0):
     return np.reshape(x0, (-1,))
 
 
-@mirrors(scipy.optimize.fsolve)
+@mirrors(scipy.optimize.fsolve, is_recordable=True)
 def fsolve(call):
     """Uses the exact Jacobian."""
 
@@ -334,7 +334,7 @@ _TOLERANCES = ("xtol", "rtol", "k", "maxiter", "tol")
 
 
 def _bracketing(name):
-    @mirrors(getattr(scipy.optimize, name))
+    @mirrors(getattr(scipy.optimize, name), is_recordable=True)
     def solver(call):
         """The ends of the bracket have zero derivative."""
         if not (call["full_output"] or not call["disp"]):
@@ -368,7 +368,7 @@ def _share_slopes(arguments, function, takes_second=False):
         arguments["fprime2"] = api.derivative(f, order=2)
 
 
-@mirrors(scipy.optimize.newton)
+@mirrors(scipy.optimize.newton, is_recordable=True)
 def newton(call):
     """Uses the exact ``fprime``, which makes it Newton's method, or Halley's if ``fprime2`` is given.
 
@@ -411,7 +411,7 @@ def newton(call):
     return (x, found[1]) if call["full_output"] else x
 
 
-@mirrors(scipy.optimize.root_scalar)
+@mirrors(scipy.optimize.root_scalar, is_recordable=True)
 def root_scalar(call):
     """Methods ``'newton'`` and ``'halley'`` use the exact derivatives.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.optimize
 
-from wengert.errors import GuardError
+from wengert.implicit.recorded import NotConverged
 
 
 class Root:
@@ -92,5 +92,5 @@ class RootScalar:
 def _found(x, has_converged, message):
     """Return a converged solution; otherwise raise, since programs contain no failures."""
     if not has_converged or not np.isfinite(x).all():
-        raise GuardError(f"the solver has not converged: {message}")
+        raise NotConverged(f"the solver has not converged: {message}")
     return x, (True,)

@@ -18,7 +18,8 @@ from wengert.core.dispatch.lifted import Lifted, holds_lifted
 from wengert.core.levels import running
 from wengert.core.operands import var
 from wengert.core.rebind.rebind import rebound
-from wengert.transforms.dense import Operator
+from wengert.transforms.dense import JVP, Operator
+from wengert.transforms.second import HVP
 from wengert.transforms.stacked import Batch, Maker, NotBatchable
 
 
@@ -36,7 +37,8 @@ class Mapped(Operator):
         self.in_axes = in_axes
         self.out_axes = out_axes
         self._loops = False  # whether a call found that f looks at single elements
-        self._compiled: Any = None  # this function compiled, if f is compiled and solves equations; False if not
+        self._compiled: Any = None  # this function compiled, if f solves equations; False if it does not
+        self._solve_together: Any = None  # function for f that solves equations, see `Maker.solve_together`
         self.__wrapped__ = f
         self.__name__ = self.__qualname__ = f"vmap_{getattr(f, '__name__', type(f).__name__)}"
 
@@ -63,6 +65,10 @@ class Mapped(Operator):
             with levels.caught(NotBatchable, Exception):  # the loop repeats the error, if f itself raises one
                 return self._at_once(elements, kwargs)
             self._loops = True
+        if self._solve_together is not None and self._compiled is not False and levels.lifted_around() is None:
+            found = self._solve_together(self, elements, args, kwargs)
+            if found is not None:
+                return found[0]
         f = rebound(self.f) if running.get() else self.f
         return self._stacked([f(*elements.arguments(i), **kwargs) for i in range(elements.size)], self.out_axes)
 
@@ -81,8 +87,17 @@ class Mapped(Operator):
     def _at_once(self, elements, kwargs):
         """Call the function once on the whole batch."""
         maker = Maker(elements.size)
-        with levels.lifting(maker):
-            y = rebound(self.f)(*elements.together(), **kwargs)
+        f, args = self.f, elements.together()
+        try:
+            with levels.lifting(maker):
+                while isinstance(f, Operator) and f.is_derivative:  # which refuses batches, unlike its function
+                    args = [args[0], *args[2:]] if isinstance(f, (JVP, HVP)) else args
+                    f = f.f
+                y = rebound(f)(*args, **kwargs)
+        finally:
+            self._solve_together = maker.solve_together
+        if f is not self.f:
+            raise NotBatchable
         if maker.is_unbatchable:
             raise NotBatchable
         levels.check_end(maker, self.name)

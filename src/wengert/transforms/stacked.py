@@ -105,6 +105,7 @@ class Maker:
 
     refused = spelled = None  # errors that were noted, see `wengert.core.levels.remember`
     is_unbatchable = False  # whether an `NotBatchable` was raised
+    solve_together = None  # set by a solver that was called on a batch: how it solves for all elements
 
     def __init__(self, size: int):
         self.size = size

@@ -21,6 +21,9 @@ from wengert.program.passes.batching import batch_program
 
 _FLOAT = np.dtype(float)
 
+#: maximum number of elements that an error lists
+MAX_LISTED = 10
+
 
 class Batched:
     """Call at `count` points; ``is_batched[j]`` tells whether operand j has a leading axis.
@@ -58,6 +61,33 @@ class Batched:
     def of_one(self, call):
         return Call(self.one, call.args, call.kwargs, call.operands, self.row)
 
+    def batched(self, call: Call, is_batched: list, count: int) -> Listing:
+        """Return the IR at `count` times as many points; see `wengert.program.passes.batching`."""
+        result, *operands = self.one.examples(self.of_one(call))
+        code, total = Listing(), count * self.count
+        values, given = [], []
+        for j, (outer, inner) in enumerate(zip(is_batched, self.is_batched)):
+            shape = (count,) * outer + (self.count,) * inner + np.shape(operands[j])
+            given.append(code.add(Op.INPUT, (_FLOAT, shape, None), j))
+            values.append(self.at_all(code, given[-1], outer, inner, count) if outer or inner else given[-1])
+        code.inputs = [int(v) for v in given]
+        many = Batched(self.one, self.row, tuple(map(max, is_batched, self.is_batched)), total)
+        made = Call(many, call.args, call.kwargs, [int(v) for v in values], self.row)
+        y = code.add(Op.CALL, (_FLOAT, (total, *np.shape(result)), None), code.call(made))
+        code.outputs = [_in_order(code, y, (count, self.count, *np.shape(result)))]
+        return code
+
+    def at_all(self, code, v, outer, inner, count):
+        """Return an operand with one leading axis for the points of both batches."""
+        _, shape, _ = kind_of(code, v)
+        own = shape[outer + inner :]
+        if not (outer and inner):
+            lead = 8 * math.prod(own)
+            view = 0, (count, self.count, *own), (lead * outer, lead * inner, *c_strides(own, 8))
+            every = (_FLOAT, view[1], None)
+            v = code.place(-1, (0, view[1], c_strides(view[1], 8)), code.part(v, view, _FLOAT), every)
+        return _in_order(code, v, (count * self.count, *own))
+
     # -- derivatives
 
     def tangent(self, call: Call, moved: list, known: list) -> Listing:
@@ -77,6 +107,11 @@ class Batched:
         numbers = [int(code.a[v]) for v in code.inputs if batched[int(code.a[v])]]
         examples = [example_of(kind_of(code, v)) for v in code.inputs[: len(directions)]]
         return batch_program(code, numbers, self.count, [*examples, *self.one.examples(self.of_one(call))])
+
+
+def _in_order(code, v, shape):
+    """Return an array in C order, reshaped."""
+    return int(code.part(v, (0, shape, c_strides(shape, 8)), _FLOAT))
 
 
 def _summed(code, v, count):
@@ -103,8 +138,19 @@ def batched_call(one: Any, row: Any, call: Call, shapes: list, shape: tuple, is_
     return code
 
 
-def unsolved(message: str) -> ConvergenceError:
-    """Return the error for a batch that is not solved at one of its points."""
-    error = ConvergenceError(f"{message} Start nearer to its root, or solve this element alone to see why")
+def unsolved(name: str, count: int, failures: list) -> ConvergenceError:
+    """Return the error for a batch that is not solved at some of its points, given as pairs of index and message."""
+    numbers = [k for k, _ in failures]
+    listed = ", ".join(map(str, numbers[:MAX_LISTED]))
+    if len(numbers) > MAX_LISTED:
+        listed += f" and {len(numbers) - MAX_LISTED} more"
+    start, are = (f"element {listed}", "is") if len(numbers) == 1 else (f"elements {listed}", "are")
+    first = "" if len(numbers) == 1 else f" element {numbers[0]}:"
+    error = ConvergenceError(
+        f"{name}: {start} of a batch of {count} {are} not solved:{first} {failures[0][1].rstrip('.')}. Start nearer to "
+        "the roots, leave these elements out (`elements` of this error holds their indices), or call the function on "
+        "one of them alone to see why"
+    )
+    error.elements = np.array(numbers)
     error.is_final = True  # the batch is not tried in another way
     return error

@@ -3,7 +3,6 @@
 """Equations that are programs, for Newton's method and for the checks of a derivative."""
 
 cimport numpy as cnp
-from libc.math cimport fabs, fmax
 from libc.string cimport memcpy
 
 from wengert.program.roots.linear cimport LU, Linear
@@ -11,6 +10,8 @@ from wengert.program.roots.newton cimport Newton, Problem
 from wengert.program.vm.runner cimport Repeated
 
 import numpy as np
+
+include "checks.pxi"
 
 cnp.import_array()
 
@@ -203,85 +204,32 @@ cdef class Bound(Problem):
     def settled(self, x, polish, limits, weights):
         """Return the point near a root where derivatives are taken, and the relative Newton correction at the root.
 
-        None if one Newton step and few checks do not suffice: then `wengert.implicit.theorem.settle` decides, which
-        accepts whatever this accepts, and explains the `limits` and `weights`. The factors of the Jacobian are kept
-        for the derivative.
+        None if the checks of ``checks.pxi`` do not accept it: then `wengert.implicit.theorem.settle`
+        decides. The factors of the Jacobian are kept for the derivative.
         """
         cdef cnp.ndarray at = np.array(x, float).reshape(-1)
+        cdef cnp.ndarray given = weights.reshape(-1)
+        cdef Limits kept = limits_of(polish, limits, <const double *>cnp.PyArray_DATA(given), EPS)
         cdef Linear linear
         cdef LU lu
         self.differentiate(<double *>cnp.PyArray_DATA(at))
         linear = self.branch.system.linear
         lu = linear.take()
         try:
-            return self.checked(lu, at, polish, limits, weights)
+            return self.checked(lu, at, &kept)
         finally:
             linear.spaces.append(lu)    # as the last one, for the derivative
 
-    cdef object checked(self, LU lu, cnp.ndarray at, polish, limits, weights):
+    cdef object checked(self, LU lu, cnp.ndarray at, const Limits *limits):
         """Do the same with memory for the factors of the Jacobian, which has been computed."""
-        cdef Py_ssize_t i, k, n = self.n
-        cdef cnp.ndarray work = np.empty(6 * n)
-        cdef const double *weight = <const double *>cnp.PyArray_DATA(<cnp.ndarray>weights)
-        cdef double *z = <double *>cnp.PyArray_DATA(at)
-        cdef double *y = <double *>cnp.PyArray_DATA(work)
-        cdef double *step = y + n
-        cdef double *scale = y + 2 * n
-        cdef double *move = y + 3 * n
-        cdef double *found = y + 4 * n
-        cdef double *near = y + 5 * n
-        cdef double size, first, largest = 0.0, floor, polish_limit, reuse, nonlinearity, widest = 0.0
-        floor, reuse, polish_limit, nonlinearity = limits
-        polish_limit *= EPS
-        lu.factor(self.branch.at_data, True)
-        self.value(z, y, False)
-        if not lu.rcond > n * EPS:
-            return None
-        for i in range(n):
-            largest = fmax(largest, fabs(z[i]) / lu.columns[i])
-        for i in range(n):
-            scale[i] = fmax(fabs(z[i]), floor * lu.columns[i] * largest)
-            if scale[i] == 0.0:
-                scale[i] = 1e-30
-            widest = fmax(widest, scale[i])
-            step[i] = y[i]
-        lu.solve(step, False)
-        size = first = relative(n, step, NULL, scale)
-        if not (size < reuse and widest < 1 / reuse):
-            return None
-        if polish and (size > polish_limit or polish is True):
-            for i in range(n):
-                z[i] -= step[i]
-            self.value(z, y, True)
-            memcpy(step, y, n * sizeof(double))
-            lu.solve(step, False)
-            size = relative(n, step, NULL, scale)
-            if not size <= polish_limit:
-                return None
-        for i in range(n):
-            move[i] = 64 * EPS * scale[i] * weight[i]
-        for k in range(1 if size <= 64 * EPS else 2):
-            for i in range(n):
-                if k:
-                    move[i] = -step[i]
-                near[i] = z[i] + move[i]
-            self.value(near, found, True)
-            for i in range(n):
-                found[i] -= y[i]
-            lu.solve(found, False)
-            if not relative(n, found, move, scale) <= nonlinearity * relative(n, move, NULL, scale):
-                return None
-        return at, first
-
-
-cdef double relative(Py_ssize_t n, const double *x, const double *y, const double *scale) noexcept nogil:
-    """Return the largest element of x - y, relative to the scales; NaN if an element is NaN."""
-    cdef double most = 0.0, d
-    cdef Py_ssize_t i
-    for i in range(n):
-        d = fabs(x[i] - (y[i] if y != NULL else 0.0)) / scale[i]
-        if not d <= most:
-            most = d
-        if most != most:
-            return most
-    return most
+        cdef Py_ssize_t n = self.n
+        cdef cnp.ndarray work = np.empty(7 * n)
+        cdef Check check
+        lay_out(&check, n, <double *>cnp.PyArray_DATA(work))
+        check.x = <double *>cnp.PyArray_DATA(at)
+        self.value(check.x, check.y, False)
+        begin_check(&check, n, lu, self.branch.at_data, limits)
+        while check.state > 0:
+            self.value(check.trial, check.found, True)
+            continue_check(&check, n, lu, limits)
+        return None if check.state else (at, check.first)

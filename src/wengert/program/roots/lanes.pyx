@@ -12,13 +12,17 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport fabs, fmax, fmin, isfinite, sqrt
 from libc.string cimport memcpy
 
-from wengert.program.roots.linear cimport small_factor, small_solve
+from wengert.program.roots.linear cimport LU
 from wengert.program.roots.newton cimport MIN_DAMPING, SCALE_FLOOR
 from wengert.program.vm.runner cimport Repeated
 
 import numpy as np
 
+include "checks.pxi"
+
 cnp.import_array()
+
+cdef double EPS = np.finfo(float).eps
 
 cdef enum:
     IDLE, STARTING, STEPPING            # states of a lane
@@ -27,7 +31,8 @@ cdef enum:
 cdef struct Lane:
     int state
     Py_ssize_t member, nit
-    double damping, size, last, last_simplified, floor
+    double damping, floor
+    double size, last, last_simplified      # squares of norms
     double *x
     double *step
     double *simplified
@@ -55,6 +60,9 @@ cdef class Lanes:
     cdef Repeated run
     cdef Py_ssize_t runs
     cdef Lane lanes[256]
+    cdef Check checks[256]
+    cdef list factors                   # for the checks, of each lane
+    cdef cnp.ndarray check_work
 
     def __init__(self, program, Py_ssize_t n, Py_ssize_t width):
         cdef Py_ssize_t k, size = 4 * n + n * n
@@ -141,6 +149,74 @@ cdef class Lanes:
             if not busy:
                 return True
 
+    def check(self, linear, cnp.ndarray rows, shared, polish, limits, cnp.ndarray weights, cnp.ndarray out,
+              cnp.ndarray accepted):
+        """Check all roots before derivatives are taken; write the points for these to `out`, and which are accepted.
+
+        Parameters and result are those of `solve`, where the starts are the roots; see `Bound.settled`.
+        """
+        cdef Py_ssize_t count = rows.shape[0], k = rows.shape[1], next = 0, lane, n = self.n, busy, i
+        cdef const double *given = <const double *>cnp.PyArray_DATA(rows)
+        cdef double *z = <double *>cnp.PyArray_DATA(self.z)
+        cdef double *points = <double *>cnp.PyArray_DATA(out)
+        cdef cnp.npy_bool *is_accepted = <cnp.npy_bool *>cnp.PyArray_DATA(accepted)
+        cdef Limits kept = limits_of(polish, limits, <const double *>cnp.PyArray_DATA(weights), EPS)
+        cdef Lane *at
+        cdef Check *check
+        self.prepare_checks(linear)
+        if self.shared is not None:
+            self.shared[...] = shared
+        for lane in range(self.width):
+            self.start(lane, next if next < count else -1, given, k, z)
+            next += 1
+        while True:
+            self.runs += 1
+            if self.run.again() >= 0:
+                return False
+            busy = 0
+            for lane in range(self.width):
+                at, check = &self.lanes[lane], &self.checks[lane]
+                if at.state == IDLE:
+                    continue
+                if self.advance_check(lane, z + lane, &kept) > 0:
+                    at.state = STEPPING
+                    for i in range(n):
+                        z[i * self.width + lane] = check.trial[i]
+                else:
+                    memcpy(points + at.member * n, check.x, n * sizeof(double))
+                    is_accepted[at.member] = check.state == 0
+                    self.start(lane, next if next < count else -1, given, k, z)
+                    next += 1
+                busy += at.state != IDLE
+            if not busy:
+                return True
+
+    cdef int prepare_checks(self, linear) except -1:
+        """Allocate memory for the checks."""
+        cdef Py_ssize_t lane, size = 7 * self.n + self.n * self.n
+        if self.factors is None:
+            self.check_work = np.zeros((self.width, size))
+            for lane in range(self.width):
+                lay_out(&self.checks[lane], self.n, <double *>cnp.PyArray_DATA(self.check_work) + lane * size)
+            self.factors = [LU(linear) for _ in range(self.width)]
+        return 0
+
+    cdef int advance_check(self, Py_ssize_t lane, const double *z, const Limits *limits) noexcept:
+        """Use the equations and their Jacobian at the trial point; return the state of the check."""
+        cdef Check *check = &self.checks[lane]
+        cdef Py_ssize_t i, n = self.n
+        cdef const double *found = <const double *>cnp.PyArray_DATA(self.found) + lane
+        cdef double *data = check.x + 7 * n
+        if self.lanes[lane].state == STEPPING:
+            for i in range(n):
+                check.found[i] = found[i * self.width]
+            return continue_check(check, n, <LU>self.factors[lane], limits)
+        for i in range(n):
+            check.x[i], check.y[i] = z[i * self.width], found[i * self.width]
+        for i in range(n * n):
+            data[i] = found[(n + i) * self.width]
+        return begin_check(check, n, <LU>self.factors[lane], data, limits)
+
     cdef void start(self, Py_ssize_t lane, Py_ssize_t member, const double *given, Py_ssize_t k, double *z) noexcept:
         """Take a system, the first one again if there are no more."""
         cdef Lane *at = &self.lanes[lane]
@@ -167,19 +243,18 @@ cdef inline int advance(Py_ssize_t n, Lane *at, double *z, const double *found, 
     else:
         for i in range(n):
             at.simplified[i] = -found[i * width]
-        small_solve(<int>n, at.matrix, at.pivots, at.simplified, True)
-        at.last_simplified = relative_norm(n, at.simplified, at.inverse_scale)
+        lane_solve(<int>n, at.matrix, at.pivots, at.simplified)
+        at.last_simplified = relative_square(n, at.simplified, at.inverse_scale)
         if not isfinite(at.last_simplified):        # also if the equations are not finite
             return shorter(n, at, z, width, damping / 2)
-        if at.last_simplified > (1 - damping / 4) * at.size:
+        if at.last_simplified > (1 - damping / 4) * (1 - damping / 4) * at.size:
             for i in range(n):
                 d = (at.simplified[i] - (1 - damping) * at.step[i]) * at.inverse_scale[i]
                 excess += d * d
-            excess = sqrt(excess / n)
-            d = fmax(fmin(0.5 * at.size * damping * damping / excess, damping / 2), damping / 10)
-            return shorter(n, at, z, width, d)
+            d = 0.5 * sqrt(at.size / (excess / n)) * damping * damping
+            return shorter(n, at, z, width, fmax(fmin(d, damping / 2), damping / 10))
         at.last = at.size
-        if damping == 1 and at.last_simplified <= tol:
+        if damping == 1 and at.last_simplified <= tol * tol:
             for i in range(n):
                 at.x[i] = z[i * width] + at.simplified[i]
             return 1
@@ -205,17 +280,17 @@ cdef inline int begun(Py_ssize_t n, Lane *at, double *z, const double *found, Py
     at.nit += 1
     for i in range(n * n):
         at.matrix[i] = found[(n + i) * width]       # by rows: factorised as the transposed matrix
-    if small_factor(<int>n, at.matrix, at.pivots):
+    if lane_factor(<int>n, at.matrix, at.pivots):
         return 3
-    small_solve(<int>n, at.matrix, at.pivots, at.step, True)
+    lane_solve(<int>n, at.matrix, at.pivots, at.step)
     if least == 0.0:
         least = 1.0
     for i in range(n):
         at.inverse_scale[i] = 1.0 / fmax(fabs(at.x[i]), least)
-    at.size = relative_norm(n, at.step, at.inverse_scale)
+    at.size = relative_square(n, at.step, at.inverse_scale)
     if not isfinite(at.size):
         return 3
-    if at.size <= tol:
+    if at.size <= tol * tol:
         for i in range(n):
             at.x[i] += at.step[i]
         return 1
@@ -223,9 +298,9 @@ cdef inline int begun(Py_ssize_t n, Lane *at, double *z, const double *found, Py
         for i in range(n):
             d = (at.simplified[i] - at.step[i]) * at.inverse_scale[i]
             change += d * d
-        change = sqrt(change / n)
-        if change * at.size > 0:
-            at.damping = fmin(1.0, at.damping * at.last * at.last_simplified / (change * at.size))
+        change = sqrt(change / n * at.size)
+        if change > 0:
+            at.damping = fmin(1.0, at.damping * sqrt(at.last) * sqrt(at.last_simplified) / change)
         else:
             at.damping = 1.0
     at.state = STEPPING
@@ -243,11 +318,50 @@ cdef inline int shorter(Py_ssize_t n, Lane *at, double *z, Py_ssize_t width, dou
     return 0
 
 
-cdef inline double relative_norm(Py_ssize_t n, const double *x, const double *inverse_scale) noexcept nogil:
-    """Return the root mean square of the elements, relative to the scales."""
+cdef inline double relative_square(Py_ssize_t n, const double *x, const double *inverse_scale) noexcept nogil:
+    """Return the mean square of the elements, relative to the scales."""
     cdef double total = 0.0, d
     cdef Py_ssize_t i
     for i in range(n):
         d = x[i] * inverse_scale[i]
         total += d * d
-    return sqrt(total / n)
+    return total / n
+
+
+cdef inline int lane_factor(int n, double *a, int *p) noexcept nogil:
+    """Factorise a matrix stored by rows as its transpose; the diagonal holds the reciprocals of the pivots."""
+    cdef int i, j, k, best
+    cdef double most, factor
+    for k in range(n):
+        best, most = k, fabs(a[k * n + k])
+        for i in range(k + 1, n):
+            if fabs(a[k * n + i]) > most:
+                best, most = i, fabs(a[k * n + i])
+        p[k] = best
+        if most == 0.0:
+            return 1
+        if best != k:
+            for j in range(n):
+                a[j * n + k], a[j * n + best] = a[j * n + best], a[j * n + k]
+        factor = 1.0 / a[k * n + k]
+        a[k * n + k] = factor
+        for i in range(k + 1, n):
+            a[k * n + i] *= factor
+        for j in range(k + 1, n):
+            for i in range(k + 1, n):
+                a[j * n + i] -= a[j * n + k] * a[k * n + i]
+    return 0
+
+
+cdef inline void lane_solve(int n, const double *a, const int *p, double *b) noexcept nogil:
+    """Solve with the factors of `lane_factor` in place."""
+    cdef int i, k
+    for k in range(n):
+        for i in range(k):
+            b[k] -= a[k * n + i] * b[i]
+        b[k] *= a[k * n + k]
+    for k in range(n - 1, -1, -1):
+        for i in range(k + 1, n):
+            b[k] -= a[k * n + i] * b[i]
+    for k in range(n - 1, -1, -1):
+        b[k], b[p[k]] = b[p[k]], b[k]

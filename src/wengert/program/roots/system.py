@@ -27,6 +27,9 @@ from wengert.program.swept import Stacked
 _FLOAT = np.dtype(float)
 _SCALAR = _FLOAT, (), None
 
+#: maximum number of systems that one run of a program evaluates
+MAX_LANES = 128
+
 #: maximum number of unknowns of systems that are solved side by side: their Jacobians have to stay in a cache
 MAX_LANE_UNKNOWNS = 16
 
@@ -81,9 +84,9 @@ class System:
         found._disabled, found._tier, found._keeps_arrays = program._disabled, program._tier, program._keeps_arrays
         return found
 
-    def lanes(self, differs: tuple, width: int) -> Lanes | None:
+    def lanes(self, differs: tuple, count: int) -> Lanes | None:
         """Return lanes for systems whose leaves differ where `differs` is true; None for larger or unusual systems."""
-        n = self.linear.n
+        n, width = self.linear.n, min(count, MAX_LANES)
         if n > MAX_LANE_UNKNOWNS or self.nonzeros is None or self.linear.nnz != n * n or self.program._exact:
             return None
         kept = self.program._memoised(("lanes", differs, width), list)
@@ -96,6 +99,19 @@ class System:
         """Take back lanes that were used without an error."""
         if lanes.settle():
             self.program._memoised(("lanes", differs, lanes.width), list).append(lanes)
+
+    def arranged(self, count: int, x: np.ndarray, leaves: tuple) -> tuple:
+        """Return which leaves differ between systems, rows of x and of these, and the other leaves or None."""
+        differs = tuple(np.ndim(leaf) > len(shape) for leaf, shape in zip(leaves, self.shapes[1:]))
+        columns = [np.reshape(x, (-1, self.linear.n))]
+        columns += [np.reshape(leaf, (count, -1)) for leaf, each in zip(leaves, differs) if each]
+        rows = np.empty((count, sum(column.shape[1] for column in columns)))
+        place = 0
+        for column in columns:
+            rows[:, place : place + column.shape[1]] = column
+            place += column.shape[1]
+        shared = [np.ravel(leaf) for leaf, each in zip(leaves, differs) if not each]
+        return differs, rows, np.concatenate(shared) if shared else None
 
     def _many(self, differs, width):
         """Return the batched program of `Lanes`; None if it cannot be batched without a call for each lane."""

@@ -178,6 +178,7 @@ class Compiled(Caller):
         self._scans_all = False  # whether all code that f reaches is analysed
         self._pins = False  # whether all captured values are part of the keys
         self._warned = self._is_refused = False
+        self.is_quiet = False  # whether calls that run uncompiled are fine, as nobody asked for compilation
         self._constant_names = frozenset(each for each in self.constant if type(each) is str)
         self._parameters = _parameters_of(f) if self._constant_names else ()
         functools.update_wrapper(self, f, updated=())
@@ -239,7 +240,7 @@ class Compiled(Caller):
     def _of(self, f, kind=None):
         """Compile another function with the same options, which runs the same code."""
         new = (kind or Compiled)(f, *self._options)
-        new._ran = self._ran
+        new._ran, new.is_quiet = self._ran, self.is_quiet
         return new
 
     @property
@@ -686,6 +687,8 @@ class Compiled(Caller):
             )
 
     def _warn(self, text):
+        if self.is_quiet:
+            return
         warnings.warn(f"{self!r}: {text}", CompileWarning, stacklevel=_stacklevel())
 
     # -- comparison with f
@@ -756,6 +759,10 @@ class Compiled(Caller):
 
 class CompiledBatch(Compiled):
     """A compiled function that solves equations, at many points at once; it is compared with f at the first one."""
+
+    def __init__(self, f, *options):
+        super().__init__(f, *options)
+        f._compiled = False  # calls that run uncompiled are not compiled again
 
     def _derivative(self, args, kwargs):
         return UNKNOWN

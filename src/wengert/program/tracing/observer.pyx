@@ -160,3 +160,17 @@ cdef bint is_pure_code(Observer observer, PyFrameObject *frame) except -1:
     finally:
         Py_XDECREF(<PyObject *>back)
     return is_pure
+
+
+def unobserved(call, *args):
+    """Return the result of a call whose code the active observer does not see."""
+    cdef PyThreadState *state = PyThreadState_Get()
+    cdef Py_tracefunc former = state.c_profilefunc
+    cdef PyObject *former_self = state.c_profileobj
+    Py_XINCREF(former_self)
+    PyEval_SetProfile(NULL, NULL)
+    try:
+        return call(*args)
+    finally:
+        PyEval_SetProfile(former, former_self)
+        Py_XDECREF(former_self)
