@@ -532,6 +532,24 @@ def test_a_branch_that_is_not_recorded_runs_eagerly():
         assert compiled(np.array([p])) == pytest.approx(np.exp(-p) * (1 - (1 + p)), rel=1e-6)
 
 
+@pytest.mark.parametrize("method", ["RK23", "RK45", "DOP853", "Radau"])
+def test_steps_that_leave_the_domain_are_rejected(method):
+    """The first step leads to negative states, where the rate is NaN."""
+
+    def states(p):
+        def rate(t, y):
+            return np.stack([p * np.log(y[0]) - 4.0 * np.sqrt(y[0]), -y[1]])
+
+        return solve_ivp(rate, (0.0, 0.5), [2.0, 1.0], method, [0.3, 0.4], rtol=1e-6, first_step=0.5).y
+
+    with np.errstate(invalid="ignore"):
+        expected, difference = states(0.8), (states(0.8001) - states(0.7999)) / 2e-4
+        program = wg.record(states, 0.8)
+    assert integrates(program)
+    assert error(program(0.8), expected) < 1e-5
+    assert error(program.jacobian()(0.8), difference) < 1e-3
+
+
 @settings(deadline=None)
 @given(st.lists(st.integers(-2, 2), min_size=12, max_size=12), st.sampled_from(METHODS))
 def test_polynomial_systems(coefficients, method):

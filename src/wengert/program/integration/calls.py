@@ -35,10 +35,6 @@ _FLOAT = np.dtype(float)
 #: perturbation of results, relative to the tolerances; see `wengert.program.ir.call.perturbed`
 PERTURBATION = 10.0
 
-#: maximum number of states for which derivatives of BDF are by Radau, whose steps depend on no earlier ones: where
-#: tangents are large for a short time, as at a jump of a relaxation oscillator, those of BDF lose their digits
-MAX_COLLOCATED = 50
-
 #: numbers of operands up to which products with tangents were measured to be faster than adjoints
 MAX_FORWARD, MAX_FORWARD_IMPLICIT = 4, 1
 
@@ -218,14 +214,11 @@ class Integration:
     def pushed(self, count: int = 1) -> Integration:
         """Return the integration of the system with its tangents in `count` directions.
 
-        It is by Radau's method in place of BDF if the system is small, and by DOP853 or Radau in place of LSODA.
+        Another method may take the place of the own one; see `methods.of_tangents`.
         """
         key = "pushed", count
         if key not in self._derived:
-            is_small = self.system.states <= MAX_COLLOCATED
-            method = "Radau" if self.method == "BDF" and is_small else self.method
-            method = methods.SWITCHING if method in methods.FOREIGN else method
-            options = method, self.options, self.memory, self.count
+            options = methods.of_tangents(self.method, self.system.states), self.options, self.memory, self.count
             self._derived[key] = Integration(self.system.pushed(count), self.shapes, *options)
         return self._derived[key]
 

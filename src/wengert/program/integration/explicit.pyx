@@ -16,7 +16,7 @@ doi:10.1090/S0025-5718-99-01027-3
 
 cimport numpy as cnp
 from cpython.exc cimport PyErr_CheckSignals
-from libc.math cimport fabs, fmax, fmin, pow, sqrt
+from libc.math cimport INFINITY, fabs, fmax, fmin, pow, sqrt
 from libc.string cimport memcpy, memset
 
 from wengert.program.integration.field cimport Field, Pullback
@@ -216,12 +216,12 @@ cdef class Explicit(Stepper):
             found = self.norm(five, y, new)
             if self.copies > 1:
                 tangents = self.tangent_norm(five, y, new)
-            return fabs(h) * fmax(found, tangents)
+            return fabs(h) * larger_norm(found, tangents)
         self.combine(self.e3, k, three)
         found = both(self.norm(five, y, new), self.norm(three, y, new))
         if self.copies > 1:
             tangents = both(self.tangent_norm(five, y, new), self.tangent_norm(three, y, new))
-        return fabs(h) * fmax(found, tangents)
+        return fabs(h) * larger_norm(found, tangents)
 
     cdef void combine(self, Py_ssize_t r, const double *k, double *found) noexcept nogil:
         """Compute a combination of the stages, with row `r` of the weights."""
@@ -452,6 +452,13 @@ cdef class Explicit(Stepper):
         return states, slopes
 
 
+cdef inline double larger_norm(double found, double tangents) noexcept nogil:
+    """Return the larger of the norms of errors of state and tangents, or NaN, as the first one, for a step to reject."""
+    return found if found != found else fmax(found, tangents)
+
+
 cdef double both(double five, double three) noexcept nogil:
     """Return the error of the method of order 8 from norms of its estimates of orders 5 and 3."""
+    if not (five < INFINITY and three < INFINITY):      # or NaN
+        return INFINITY
     return 0.0 if five == 0.0 and three == 0.0 else five * five / sqrt(five * five + 0.01 * three * three)

@@ -14,9 +14,16 @@ IMPLICIT = ("Radau", "BDF")
 FOREIGN = ("LSODA", "odeint")
 #: takes the place of those: DOP853, and Radau from where that finds the equations stiff
 SWITCHING = "DOP853 or Radau"
-NAMES = (*EXPLICIT, *IMPLICIT, *FOREIGN, SWITCHING)
+#: takes the place of explicit methods for tangents
+ACCURATE = "accurate DOP853"
+NAMES = (*EXPLICIT, *IMPLICIT, *FOREIGN, SWITCHING, ACCURATE)
 
-#: tolerances of DOP853 relative to those of LSODA, since it interpolates over longer steps
+#: maximum number of states for which derivatives of BDF are by Radau, whose steps depend on no earlier ones: where
+#: tangents are large for a short time, as at a jump of a relaxation oscillator, those of BDF lose their digits
+MAX_COLLOCATED = 50
+
+#: tolerances of the last two relative to the given ones: tangents add up the errors of the solution, and DOP853
+#: interpolates over long steps
 TOLERANCE = 0.1
 
 _ROOT = math.sqrt(6)
@@ -32,16 +39,25 @@ RADAU = np.array(
 )
 
 
+def of_tangents(name: str, states: int) -> str:
+    """Return the method for the tangents of a solution by a method, with this number of states."""
+    if name in EXPLICIT:
+        return ACCURATE
+    if name in FOREIGN:
+        return SWITCHING
+    return "Radau" if name == "BDF" and states <= MAX_COLLOCATED else name
+
+
 def stepper(name: str, options: dict, memory: float) -> tuple[Any, bool]:
     """Return a stepper, and whether its method is implicit."""
-    if name in EXPLICIT or name == SWITCHING:
+    if name in EXPLICIT or name in (SWITCHING, ACCURATE):
         from scipy.integrate._ivp import rk
 
         from wengert.program.integration.explicit import Explicit
 
-        if name == SWITCHING:
+        if name not in EXPLICIT:
             options = options | {key: np.maximum(TOLERANCE * options[key], _EPS) for key in ("rtol", "atol")}
-            return Explicit(rk.DOP853, options, memory, True), False
+            return Explicit(rk.DOP853, options, memory, name == SWITCHING), False
         return Explicit(getattr(rk, name), options, memory), False
     if name in FOREIGN:
         from wengert.program.integration.foreign import Foreign
