@@ -462,19 +462,42 @@ JUMPS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::wengert.CompileWarning")
 @pytest.mark.parametrize("rate", JUMPS)
-def test_right_hand_sides_that_may_jump_run_eagerly(rate):
-    """Eager mode checks the steps, and raises if the time of a jump depends on traced values."""
+def test_jumps_that_depend_on_variables_raise(rate):
+    """A program has the values, but no derivative; a compiled function raises the error of eager mode."""
 
     def final(p):
         return solve_ivp(JUMPS[rate], (0.0, 1.0), [1.0], t_eval=[1.0], args=(p,), **TIGHT).y[0, -1]
 
-    with pytest.raises(wg.TracedValueError, match="solve_ivp"):
-        wg.record(final, np.array([0.55]))
-    compiled = wg.compile(wg.grad(final))
+    p = np.array([0.55])
+    program = wg.record(final, p)
+    assert integrates(program)
+    assert program(p) == pytest.approx(final(p), rel=1e-8)
+    for derivative in (program.grad(), program.jacobian(), program.hessian()):
+        with pytest.raises(wg.GuardError, match=r"jumps at t = .* depends on variables"):
+            derivative(p)
     with pytest.raises(wg.NonSmoothError):
-        compiled(np.array([0.55]))
+        wg.compile(wg.grad(final))(p)
+
+
+@pytest.mark.parametrize("method", ["RK45", "Radau", "BDF"])
+@pytest.mark.parametrize("rate", ["where", "comparison", "branch"])
+def test_jumps_that_depend_on_other_arguments(rate, method):
+    """A dose at a time that is an argument, but not differentiated."""
+    rates = {
+        "where": lambda t, y, p, time: -p[0] * y + np.where(t < time, 0.0, p[1]),
+        "comparison": lambda t, y, p, time: -p[0] * y + (t >= time) * p[1],
+        "branch": lambda t, y, p, time: -p[0] * y + (0.0 if t < time else p[1]),
+    }
+
+    def final(p, time):
+        return solve_ivp(rates[rate], (0.0, 1.0), [1.0], method, [1.0], args=(p, time), **TIGHT).y[0, -1]
+
+    p, compiled = np.array([1.1, 0.7]), wg.compile(wg.grad(final))
+    for time in (0.4, 0.6):
+        decay, rest = np.exp(-p[0]), np.exp(-p[0] * (1 - time))
+        by_rate = -decay + p[1] * ((1 - time) * rest / p[0] - (1 - rest) / p[0] ** 2)
+        assert error(compiled(p, time), [by_rate, (1 - rest) / p[0]]) < 1e-6
 
 
 FIXED_JUMPS = {
@@ -504,18 +527,34 @@ def test_jumps_at_fixed_times(rate, method):
     assert error(program.hessian()(p), second) < 1e-5
 
 
-@pytest.mark.filterwarnings("ignore::wengert.CompileWarning")
-def test_a_branch_on_the_state_runs_eagerly():
+KINKS = {
+    "branch": lambda t, y, p: -p[0] * y if y[0] > 1.0 else -p[0] * y**2,
+    "where": lambda t, y, p: -p[0] * np.where(y > 1.0, y, y**2),
+    "minimum": lambda t, y, p: -p[0] * y * np.minimum(y, 1.0),
+    "clip": lambda t, y, p: -p[0] * y * np.clip(y, 0.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("sensitivity", ["forward", "discrete"])
+@pytest.mark.parametrize("method", ["RK45", "DOP853", "Radau", "BDF"])
+@pytest.mark.parametrize("rate", KINKS)
+def test_branches_on_the_state(rate, method, sensitivity):
+    """The rate has a kink at y = 1, where it is continuous: y = 1 / (1 + p t - log 2) from t = log 2 / p on."""
+    from wengert.scipy.integrate import solve_ivp
+
     def final(p):
-        def rate(t, y):
-            return -p[0] * y if y[0] > 1.0 else -p[0] * y**2
+        options = {"args": (p,), "sensitivity": sensitivity, **TIGHT}
+        return solve_ivp(KINKS[rate], (0.0, 2.0), [2.0], method, [2.0], **options).y[0, -1]
 
-        return solve_ivp(rate, (0.0, 2.0), [2.0], t_eval=[2.0], **TIGHT).y[0, -1]
-
-    with pytest.raises(wg.TracedValueError, match="branches on its state"):
-        wg.record(final, np.array([0.9]))
-    exact = -2.0 / (1 + 0.9 * 2.0 - np.log(2.0)) ** 2  # y = 1 / (1 + p (t - t1)), with p t1 = log 2
-    assert wg.compile(wg.grad(final))(np.array([0.9])) == pytest.approx(exact, rel=1e-6)
+    p = np.array([0.9])
+    program = wg.record(final, p)
+    assert integrates(program)
+    for x in (p, 1.2 * p):
+        y = 1 / (1 + 2 * x[0] - np.log(2))
+        assert program(x) == pytest.approx(y, rel=1e-5)
+        for derivative in (program.grad(), program.jacobian(), pickle.loads(pickle.dumps(program)).grad()):
+            assert derivative(x) == pytest.approx(-2 * y**2, rel=1e-5)
+        assert wg.compile(wg.grad(final))(x) == pytest.approx(-2 * y**2, rel=1e-5)
 
 
 def test_a_branch_that_is_not_recorded_runs_eagerly():

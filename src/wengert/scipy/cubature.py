@@ -18,8 +18,9 @@ from wengert.core.dispatch.dispatch import from_list
 from wengert.core.levels import is_recording
 from wengert.core.operands import var
 from wengert.core.rebind.rebind import rebound
+from wengert.program.integration.jumps import change
 from wengert.scipy.integral import Integral, Integrand, rows
-from wengert.scipy.jumps import MAX_INTERVALS, change, moving_jump
+from wengert.scipy.jumps import MAX_INTERVALS, moving_jump
 from wengert.scipy.mirror import check_plain
 from wengert.scipy.quadrature import QuadVec, end_recording, jump_error, mirrors, warn
 

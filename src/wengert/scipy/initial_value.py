@@ -36,8 +36,8 @@ from wengert.program.integration import methods
 from wengert.program.integration.calls import SENSITIVITIES, SOLVER_OPTIONS
 from wengert.program.integration.events import GRAZING
 from wengert.program.integration.field import with_random_direction
+from wengert.program.integration.jumps import change, moving_jump
 from wengert.scipy import sensitivities, steps
-from wengert.scipy.jumps import change, jump_between, moves
 from wengert.scipy.mirror import check_plain
 from wengert.scipy.recorded_integration import recorded_solution
 from wengert.transforms.dense import Gradient, Jacobian
@@ -120,14 +120,15 @@ def solve_ivp(
     Notes
     -----
     Derivatives come from an integration of the equations with their tangents, whose error counts in the control of
-    steps, so that they keep the tolerances that the solution keeps. It is by ``"Radau"`` in place of ``"BDF"`` for up
-    to 50 states, and by ``"DOP853"`` in place of ``"LSODA"``, or by ``"Radau"`` where that finds the equations stiff.
+    steps, so that they keep the tolerances that the solution keeps. It is by ``"DOP853"`` at a tenth of the tolerances
+    for explicit methods, by ``"Radau"`` in place of ``"BDF"`` for up to 50 states, and by ``"DOP853"`` in place of
+    ``"LSODA"``, or by ``"Radau"`` where that finds the equations stiff.
     A right-hand side that cannot be recorded, or takes more than 16 different combinations of branches, is replayed
     along such steps.
 
-    Compiled functions integrate without Python, except with dense output, or if the right-hand side may jump at times
-    that depend on values. ``"LSODA"`` is SciPy's code, which calls the compiled right-hand side. The number of events
-    is part of a recording. Without `t_eval` only the last state is known, ``y[:, -1]``.
+    Compiled functions integrate without Python, except with dense output. ``"LSODA"`` is SciPy's code, which calls the
+    compiled right-hand side. The number of events is part of a recording. Without `t_eval` only the last state is known,
+    ``y[:, -1]``.
 
     References
     ----------
@@ -442,12 +443,7 @@ class _Integration:
         args, made = tuple(map(stripped, self.args)), self.right_hand_side
 
         def moving(fun):
-            f = made(fun, args)
-            for step in solver.doubtful:
-                pair = jump_between(along(f, *step), step[0], step[2])
-                if pair is not None and moves(along(f, *step), along(changed, *step), pair):
-                    return pair[0]
-            return None
+            return moving_jump(made(fun, args), changed, solver.doubtful)
 
         time = run_plain(moving, self.fun)
         if time is not None:
@@ -631,11 +627,6 @@ class Solution:
     @property
     def interpolants(self):
         raise TracedValueError("the interpolants of a solution are not differentiated: call the solution at times")
-
-
-def along(f, start, y, end, new):
-    """Return a right-hand side as a function of time along a step, on which the state is taken as linear."""
-    return lambda t: np.asarray(f(t, y + (t - start) / (end - start) * (new - y)))
 
 
 def random_direction(x):

@@ -13,30 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from wengert.program.integration.jumps import CONTINUOUS, ROUNDING, bisected, difference, moves
+
 #: maximum number of subintervals that are examined, the narrowest ones, and of ends of all of them
 MAX_INTERVALS, MAX_ENDS = 12, 100
 
-#: differences below this fraction of the usual size of the function count as continuous
-CONTINUOUS = 1e-3
-
-#: relative difference between neighbouring numbers that may be rounding errors
-ROUNDING = 1e-6
-
-#: differences below this may be due to underflow
-UNDERFLOW = 1e-290
-
-#: second difference in an interval, relative to the first one, below which the function has no large jump there
-CURVED = 0.1
-
-#: elements below this fraction of the largest one may consist of rounding errors
-NEGLIGIBLE = 1e-7
-
 #: distance from the limits that is not examined, as a fraction of the outermost subintervals
 INSIDE = 2.0**-20
-
-#: relative change of parameters
-CHANGE = 1e-6
-
 
 def subintervals(report: Any, a: float, b: float) -> np.ndarray:
     """Return the final subintervals of an adaptive rule of `scipy.integrate`, given its report, the narrowest first.
@@ -115,16 +98,6 @@ def moving_jump(f: Callable, changed: Callable, intervals: np.ndarray) -> float 
     return None
 
 
-def moves(f: Callable, g: Callable, pair: tuple[float, float]) -> bool:
-    """Return whether the jump of `f` between neighbouring numbers is elsewhere in `g`, its changed version."""
-    low, high = pair
-    with np.errstate(all="ignore"):
-        before, after = f(low), f(high)
-        moved = np.maximum(abs(g(low) - before), abs(g(high) - after))
-        jumps = abs(after - before) > ROUNDING * (abs(before) + abs(after))
-    return bool(np.any((moved > 0.5 * abs(after - before)) & jumps))
-
-
 def _jumps(f, intervals):
     """Yield pairs of neighbouring numbers between which f jumps."""
     intervals = intervals[np.isfinite(intervals).all(axis=1)]
@@ -137,59 +110,12 @@ def _jumps(f, intervals):
     median = np.median(sizes, axis=0)
     size = np.where(median > 0, median, sizes.mean(axis=0))
 
-    def step(y, z, near=0.0):
-        """Largest difference between the elements of f at two points, in units of one that counts."""
-        excess = abs(z - y) / (CONTINUOUS * np.maximum(size, near) + ROUNDING * (abs(y) + abs(z)) + UNDERFLOW)
-        return np.max(excess, where=np.isfinite(excess), initial=0.0)
-
+    step = difference(size)
     spans = intervals[:MAX_INTERVALS].tolist()
     for x in points:
         if step(f(x - 8 * np.spacing(abs(x))), f(x + 8 * np.spacing(abs(x)))) > 1:
             width = 0.25 * np.min(abs(ends - x), where=ends != x, initial=np.inf)
             spans.append((x - width, x + width))
     for low, high in spans:
-        if (pair := _bisected(f, step, low, high)) is not None:
+        if (pair := bisected(f, step, low, high)) is not None:
             yield pair
-
-
-def _bisected(f, step, low, high):
-    """Halve the interval towards the larger difference; None if f is continuous there."""
-    y, z = f(low), f(high)
-    near = np.maximum(abs(y), abs(z))
-    while step(y, z, near) > 1:
-        if high - low <= 16 * np.spacing(max(abs(low), abs(high))):
-            return low, high
-        x = 0.5 * (low + high)
-        middle = f(x)
-        if step(y, middle) > step(middle, z):
-            high, z = x, middle
-        else:
-            low, y = x, middle
-    return None
-
-
-def jump_between(f: Callable, low: float, high: float) -> tuple[float, float] | None:
-    """Return neighbouring numbers in a narrow interval between which f jumps; None if f is continuous there.
-
-    A jump that is small beside the change of f in the interval is not looked for.
-    """
-    first, middle, last = (f(x) for x in (low, 0.5 * (low + high), high))
-    size = np.maximum(abs(first), abs(last))
-    size = np.maximum(size, NEGLIGIBLE * np.max(size, initial=0.0))
-    curved = abs(first - 2 * middle + last) > CURVED * abs(last - first)
-    if not np.any(curved & (abs(last - first) > CONTINUOUS * size)):
-        return None
-
-    def step(y, z, near=0.0):
-        excess = abs(z - y) / (CONTINUOUS * np.maximum(size, near) + ROUNDING * (abs(y) + abs(z)) + UNDERFLOW)
-        return np.max(excess, where=np.isfinite(excess), initial=0.0)
-
-    with np.errstate(all="ignore"):
-        return _bisected(f, step, low, high)
-
-
-def change(p: Any) -> Any:
-    """Return the parameters, each slightly changed."""
-    p = np.asarray(p) + 0.0
-    signs = np.cos(np.arange(1.0, p.size + 1)).reshape(p.shape)
-    return (p + CHANGE * np.where(p == 0, 1.0, np.abs(p)) * signs)[()]

@@ -27,8 +27,9 @@ from wengert.core.rebind.rebind import rebound
 from wengert.errors import NonSmoothError
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import in_derivative
+from wengert.program.integration.jumps import change
 from wengert.scipy.integral import Integral, Integrand, flat
-from wengert.scipy.jumps import breakpoints, change, is_continuous, middle, moving_jump, subintervals
+from wengert.scipy.jumps import breakpoints, is_continuous, middle, moving_jump, subintervals
 from wengert.scipy.mirror import check_plain
 from wengert.transforms.products import frames_inside
 

@@ -3,8 +3,8 @@
 The right-hand side is traced at unknown time and state, within the recording of the function that integrates; what it
 reads from there are its parameters (see `wengert.implicit.recorded`).
 The steps are SciPy's up to rounding.
-A program cannot hold results whose shape depends on values, or right-hand sides whose jumps have to be searched for
-along the steps; the function then runs eagerly.
+A program cannot hold results whose shape depends on values; the function then runs eagerly.
+Where the right-hand side may jump at times that depend on values, derivatives examine their steps for jumps, and fail.
 """
 
 from __future__ import annotations
@@ -302,7 +302,7 @@ def stepper_options(name: str, call: dict, n: int, is_complex: bool) -> dict:
     tolerances["atol"] = np.repeat(np.broadcast_to(atol, n), each)
     sizes = {"first_step": None if first is None else float(first), "max_step": float(most)}
     others = {"solver": solver, "is_complex": is_complex, "sensitivity": sensitivity, "stops_early": False}
-    others["is_rough"] = False
+    others |= {"is_rough": False, "may_jump": False}
     return {**tolerances, **sizes, **others}
 
 
@@ -331,6 +331,7 @@ class _Recorded:
         self.around, self.name, self.f, self.functions = around, name, f, functions
         self.y0, self.settings = y0, settings
         self.start = np.ascontiguousarray(plain_copy(y0), dtype=float)
+        self.may_jump = False  # at times that depend on values
         self.parts: list = []  # of the right-hand side, for each way of taking branches
         self.event_parts: list = []
 
@@ -349,9 +350,7 @@ class _Recorded:
         self.system.others = others
         if is_too_large(self.system, self.settings[0]):
             raise NotReplayable(f"{self.name}: more than {MAX_STATES} states by an implicit method cannot be recorded")
-        if not has_fixed_jumps(self.system):
-            why = "branches on its state, so that it may jump" if others else "may jump"
-            raise NotReplayable(f"{self.name}: the right-hand side {why}, so that its steps have to be checked")
+        self.may_jump = not has_fixed_jumps(self.system)
 
     def program(self, part, x):
         """Return the program of a function of time, state and the values that are read."""
@@ -373,7 +372,10 @@ class _Recorded:
             call = make(plain.size)
             try:
                 found = call(plain, self.start, *self.values)
+                if self.system.others and type(call) is Integration:
+                    call.explore(plain, self.start, *self.values)
             except MissingBranch as missing:
+                found = None
                 self.trace(missing.x[: x.size])
             except GuardError as error:
                 raise NotHere(f"{self.name}: {error}") from None
@@ -394,7 +396,7 @@ class _Recorded:
         """Return the integration with this number of times."""
         method, options, memory = self.settings
         shapes = [np.shape(v) for v in self.values]
-        return Integration(self.system, shapes, method, options | more, memory, size)
+        return Integration(self.system, shapes, method, options | {"may_jump": self.may_jump} | more, memory, size)
 
     def states(self, times, **more):
         """Append an integration with start, end and output times, and return the states there, of shape (T, n)."""

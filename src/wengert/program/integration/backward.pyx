@@ -73,7 +73,7 @@ cdef class Backward(Implicit):
         """
         cdef Py_ssize_t done = 0, first, i, size, count = times.shape[0] - 2
         cdef int order = 1, equal_steps = 0, last_order
-        cdef double t, h, h_abs, new, c, factor, scale, safety, norm, shrink
+        cdef double t, h, h_abs, new, c, factor, scale, safety, norm, shrink, proposed
         cdef bint is_current, has_factors = False, has_converged
         cdef cnp.ndarray differences = np.zeros((ROWS, y0.size)), y = np.zeros(y0.size)
         cdef double *d = doubles(differences)
@@ -99,10 +99,10 @@ cdef class Backward(Implicit):
             d[size + i] *= self.first
         self.differentiate(t, d)
         while self.direction * (t - self.t1) < 0:
-            shrink = h_abs
+            proposed = h_abs
             h_abs, scale = self.limited(t, h_abs), 1.0
-            if h_abs != shrink:
-                scale = h_abs / shrink
+            if h_abs != proposed:
+                scale = h_abs / proposed
                 self.rescale(d, order, scale)
                 equal_steps = 0
             is_current = False
@@ -145,6 +145,7 @@ cdef class Backward(Implicit):
                 scale *= shrink
                 self.rescale(d, order, shrink)
                 equal_steps = 0
+            self.doubt(t, proposed, new, d, ys)
             equal_steps += 1
             self.update(d, order, change)
             last_order, factor = order, 1.0

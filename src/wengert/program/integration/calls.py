@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from wengert.errors import GuardError
-from wengert.program.integration import field, methods, sweeps
+from wengert.program.derivatives import NotDerivable
+from wengert.program.integration import field, jumps, methods, sweeps
 from wengert.program.integration.builder import Builder, adjoint_row, moved_row
 from wengert.program.integration.system import MissingBranch, System, WiderPattern
 from wengert.program.ir.call import Call, Operand, perturbed
@@ -98,6 +99,22 @@ class Integration:
         size = np.max(self.options["rtol"]) * largest + np.max(self.options["atol"])
         return y + PERTURBATION * size * np.random.default_rng(0).uniform(-1, 1, y.shape)
 
+    def explore(self, times, *operands):
+        """Integrate with a tangent in a random direction, which may take branches that the solution does not take.
+
+        Raises
+        ------
+        MissingBranch
+            If one of them has not been recorded.
+        """
+        start, parameters = (field.with_random_direction(x) for x in self.packed(operands))
+        try:
+            self.controlled().run(times, start, parameters, None)
+        except MissingBranch:
+            raise
+        except (GuardError, NotDerivable):
+            pass  # which a derivative will raise
+
     def packed(self, operands):
         """Return initial states and parameters as arrays with a row per copy."""
         system = self.system
@@ -152,9 +169,30 @@ class Integration:
         stepper.run(*fields, times, start, y, keeps)
         if monitor is not None:
             stepper.monitor = None
+        if self.options["may_jump"] and system.copies > 1:
+            self.check_jumps(stepper.doubtful, start, parameters)
         for each in {id(each): each for each in fields}.values():
             each.settle(keeps)
         return stepper, y
+
+    def check_jumps(self, steps, start, parameters):
+        """Raise if the right-hand side jumps in a step at a time that depends on what is differentiated."""
+        primal, p = self.system.primal, parameters[:1]
+        own = field.Field(primal, p)
+        steep = [step for step in steps if own.is_steep(*step)]
+        if not steep or not (start[1:].any() or parameters[1:].any()):
+            own.settle()
+            return
+        changed = field.Field(primal, np.where(parameters[1:].any(0), jumps.change(p), p))
+        time = jumps.moving_jump(own.slope, lambda t, y: changed.slope(t, jumps.change(y)), steep)
+        own.settle()
+        changed.settle()
+        if time is not None:
+            raise GuardError(
+                f"the right-hand side jumps at t = {time:.6g}, and the time of the jump depends on variables, which "
+                "gives the derivative a further term: end the integration there by a terminal event, and continue "
+                "from its state"
+            )
 
     def field(self, start, parameters):
         """Return the right-hand side, bound to these parameters."""
@@ -317,7 +355,7 @@ class Integration:
         expect(type(known) is dict and known.keys() <= SOLVER_OPTIONS and all(map(_is_number, known.values())),
                "has invalid options of the solver")
         expect(options.get("sensitivity") in SENSITIVITIES, "has an unknown way of computing derivatives")
-        for key in ("stops_early", "is_rough"):
+        for key in ("stops_early", "is_rough", "may_jump"):
             expect(type(options.get(key)) is bool, f"has an invalid {key}")
         expect(type(options.get("is_complex")) is bool and not (options["is_complex"] and states % 2), "has odd states")
         expect(is_number(options.get("first_step")) and is_a(float)(options.get("max_step")), "has invalid step sizes")

@@ -143,9 +143,10 @@ cdef class Collocation(Implicit):
             if keep:
                 self.keep_step(new, ys, z)
             self.t_now, self.h_now, self.y_now, self.z_now = t, h, ys, z
-            if self.monitor is not None:
+            if self.monitor is not None or self.doubtful is not None:
                 for i in range(self.size):
                     doubles(self.work)[i] = ys[i] + z[2 * self.size + i]
+                self.doubt(t, proposed, new, ys, doubles(self.work))
                 if self.watched(t, new, doubles(self.work)):
                     break
             first, done = done, self.until(new, done)

@@ -115,7 +115,7 @@ cdef class Explicit(Stepper):
         `out` has the shape (copies, len(times) - 2, states). With `keep`, what the adjoint needs is stored.
         """
         cdef Py_ssize_t done = 0, first, stiff = 0, calm = 0, count = times.shape[0] - 2
-        cdef double t, h, h_abs, new, norm, factor
+        cdef double t, h, h_abs, new, norm, factor, proposed
         cdef bint was_rejected
         cdef cnp.ndarray y = np.array(y0, dtype=float).reshape(-1), k = np.zeros((self.rows, y.size))
         cdef cnp.ndarray after = np.empty(y.size)
@@ -130,6 +130,7 @@ cdef class Explicit(Stepper):
         field.value(t, ys, ks)
         h_abs = self.initial_step(field, ys, ks, self.order)
         while self.direction * (t - self.t1) < 0:
+            proposed = h_abs
             h_abs, was_rejected = self.limited(t, h_abs), False
             while True:
                 self.check_size(t, h_abs)
@@ -155,6 +156,7 @@ cdef class Explicit(Stepper):
                         stiff = 0
             if keep:
                 self.keep_step(new, ys, ks)
+            self.doubt(t, proposed, new, ys, news)
             self.t_now, self.h_now, self.y_now, self.new_now, self.k_now = t, h, ys, news, ks
             if self.watched(t, new, news):
                 break
@@ -453,7 +455,7 @@ cdef class Explicit(Stepper):
 
 
 cdef inline double larger_norm(double found, double tangents) noexcept nogil:
-    """Return the larger of the norms of errors of state and tangents, or NaN, as the first one, for a step to reject."""
+    """Return the larger of the norms of the errors of state and tangents; NaN if the first one is."""
     return found if found != found else fmax(found, tangents)
 
 

@@ -13,8 +13,11 @@ from libc.string cimport memcpy
 import numpy as np
 
 from wengert.errors import GuardError
+from wengert.program.integration import jumps
 
 cnp.import_array()
+
+cdef double CONTINUOUS = jumps.CONTINUOUS, CURVED = jumps.CURVED, NEGLIGIBLE = jumps.NEGLIGIBLE
 
 NORMAL = np.random.default_rng(0).standard_normal(1000)
 
@@ -139,6 +142,30 @@ cdef class Field:
         cdef cnp.ndarray given = np.ascontiguousarray(y, dtype=float), found = np.empty(self.size)
         self.value(t, <double *>cnp.PyArray_DATA(given), <double *>cnp.PyArray_DATA(found))
         return found
+
+    def is_steep(self, double start, const double[::1] y, double end, const double[::1] z):
+        """Return whether the right-hand side may jump on the line from (start, y) to (end, z).
+
+        That is where it changes, but not linearly; see `wengert.program.integration.jumps.jump_between`.
+        """
+        cdef Py_ssize_t i, k, n = self.states
+        cdef double largest = 0.0, size, change, x
+        cdef cnp.ndarray work = np.empty((4, n))
+        cdef double *near = <double *>cnp.PyArray_DATA(work)
+        cdef double *f = near + n
+        for k in range(3):
+            x = 0.5 * k
+            for i in range(n):
+                near[i] = y[i] + x * (z[i] - y[i])
+            self.value(start + x * (end - start), near, f + k * n)
+        for i in range(n):
+            largest = fmax(largest, fmax(fabs(f[i]), fabs(f[2 * n + i])))
+        for i in range(n):
+            size = fmax(fmax(fabs(f[i]), fabs(f[2 * n + i])), NEGLIGIBLE * largest)
+            change = fabs(f[2 * n + i] - f[i])
+            if not change <= CONTINUOUS * size and not fabs(f[i] - 2 * f[n + i] + f[2 * n + i]) <= CURVED * change:
+                return True
+        return False
 
     def settle(self, bint is_kept=False):
         """Tell the VM how often it ran; return its buffers, unless there will be more calls."""

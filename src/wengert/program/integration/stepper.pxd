@@ -19,6 +19,8 @@ cdef class Stepper:
     cdef Py_ssize_t highest         # the highest order of a tangent
     cdef cnp.ndarray rtol, atol, times, ends
     cdef public object monitor      # told of each step, see `Stepper.watched`; or None
+    cdef readonly list doubtful     # steps in which the right-hand side may jump, see `Stepper.doubt`; or None
+    cdef int doubted                # number of further steps that are noted
     cdef bint is_rough              # whether a single tangent is there for the control of steps only
     cdef bint stops_early           # whether the integration ends with the last output time
     cdef bint is_complex            # whether the states are real and imaginary parts in turn
@@ -35,6 +37,7 @@ cdef class Stepper:
     cdef double larger(self, const double *x, const double *y, Py_ssize_t i) noexcept nogil
     cdef double norm(self, const double *error, const double *y, const double *new) noexcept nogil
     cdef double tangent_norm(self, const double *error, const double *y, const double *new) noexcept nogil
+    cdef int doubt(self, double t, double proposed, double new, const double *y, const double *z) except -1
     cdef bint watched(self, double t, double new, const double *y) except -1
     cdef int interpolate(self, double t, double *y) except -1
     cdef Py_ssize_t until(self, double end, Py_ssize_t done) noexcept nogil

@@ -25,6 +25,10 @@ cdef double MIN_RATIO = 1e-3        # least absolute tolerance of a tangent rela
 cdef double TINY = 1e-300           # so that no scale is zero
 cdef double EPS = np.finfo(float).eps
 
+cdef enum:
+    DOUBTED = 3                     # steps, from one that was first rejected on, in which the right-hand side may jump
+    MAX_DOUBTFUL = 300              # such steps that are noted
+
 
 cdef double *doubles(array):
     return <double *>cnp.PyArray_DATA(<cnp.ndarray>array)
@@ -58,7 +62,8 @@ cdef class Stepper:
     options : dict
         "rtol" and "atol", arrays of the states; "first_step", or None; "max_step"; "is_complex", whether the states are
         the real and imaginary parts of complex ones in turn; "stops_early", whether the integration ends with the last
-        output time; "is_rough", whether there is a single tangent, for the control of steps only.
+        output time; "is_rough", whether there is a single tangent, for the control of steps only; "may_jump", whether
+        steps are noted in which the right-hand side may jump.
     memory : float
         Bytes for the steps that the adjoint needs; if there are more, some are computed again.
     """
@@ -67,7 +72,8 @@ cdef class Stepper:
         self.rtol, self.atol = options["rtol"], options["atol"]
         self.first_step, self.max_step = options["first_step"] or 0.0, options["max_step"]
         self.is_complex, self.stops_early, self.monitor = options["is_complex"], options["stops_early"], None
-        self.is_rough = options["is_rough"]
+        self.is_rough, self.doubted = options["is_rough"], 0
+        self.doubtful = [] if options["may_jump"] else None
         self.limit = <Py_ssize_t>min(memory, 1e18)
 
     cdef int set_field(self, Field field) except -1:
@@ -182,6 +188,22 @@ cdef class Stepper:
                 return INFINITY
             found = largest(found, total)
         return sqrt(found / (self.states // 2 if self.is_complex else self.states))
+
+    cdef int doubt(self, double t, double proposed, double new, const double *y, const double *z) except -1:
+        """Note a step from state y to z, as ``(t, y, new, z)``, if it is shorter than proposed, or soon after such one.
+
+        Steps are rejected at jumps of the right-hand side.
+        """
+        cdef bint was_rejected = fabs(new - t) < 0.99 * proposed and new != self.t1
+        if self.doubtful is None:
+            return 0
+        self.doubted = DOUBTED if was_rejected else self.doubted - 1
+        if self.doubted > 0 and len(self.doubtful) < MAX_DOUBTFUL:
+            start, end = np.empty(self.states), np.empty(self.states)
+            memcpy(doubles(start), y, self.states * sizeof(double))
+            memcpy(doubles(end), z, self.states * sizeof(double))
+            self.doubtful.append((t, start, new, end))
+        return 0
 
     cdef bint watched(self, double t, double new, const double *y) except -1:
         """Tell the monitor of a step from t to `new`, at which the state is y; return whether the integration ends.

@@ -1,0 +1,109 @@
+"""Finds jumps of functions between neighbouring numbers, and tells whether these move with parameters.
+
+Where a right-hand side of differential equations jumps at a time that depends on the parameters, the derivative of the
+solution has a term that tangents lack.  The control of steps rejects a step there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+#: differences below this fraction of the usual size of the function count as continuous
+CONTINUOUS = 1e-3
+
+#: relative difference between neighbouring numbers that may be rounding errors
+ROUNDING = 1e-6
+
+#: differences below this may be due to underflow
+UNDERFLOW = 1e-290
+
+#: second difference in an interval, relative to the first one, below which the function has no large jump there
+CURVED = 0.1
+
+#: elements below this fraction of the largest one may consist of rounding errors
+NEGLIGIBLE = 1e-7
+
+#: relative change of parameters
+CHANGE = 1e-6
+
+
+def moves(f: Callable, g: Callable, pair: tuple[float, float]) -> bool:
+    """Return whether the jump of `f` between neighbouring numbers is elsewhere in `g`, its changed version."""
+    low, high = pair
+    with np.errstate(all="ignore"):
+        before, after = f(low), f(high)
+        moved = np.maximum(abs(g(low) - before), abs(g(high) - after))
+        jumps = abs(after - before) > ROUNDING * (abs(before) + abs(after))
+    return bool(np.any((moved > 0.5 * abs(after - before)) & jumps))
+
+
+def difference(size: np.ndarray) -> Callable:
+    """Return the measure of the difference between two vectors, in units of one that counts, for `bisected`.
+
+    It is the largest one of an element, given their sizes.
+    """
+
+    def step(y, z, near=0.0):
+        excess = abs(z - y) / (CONTINUOUS * np.maximum(size, near) + ROUNDING * (abs(y) + abs(z)) + UNDERFLOW)
+        return np.max(excess, where=np.isfinite(excess), initial=0.0)
+
+    return step
+
+
+def bisected(f: Callable, step: Callable, low: float, high: float) -> tuple[float, float] | None:
+    """Halve an interval towards the larger difference; return neighbouring numbers, or None if f is continuous."""
+    y, z = f(low), f(high)
+    near = np.maximum(abs(y), abs(z))
+    while step(y, z, near) > 1:
+        if high - low <= 16 * np.spacing(max(abs(low), abs(high))):
+            return low, high
+        x = 0.5 * (low + high)
+        middle = f(x)
+        if step(y, middle) > step(middle, z):
+            high, z = x, middle
+        else:
+            low, y = x, middle
+    return None
+
+
+def jump_between(f: Callable, low: float, high: float) -> tuple[float, float] | None:
+    """Return neighbouring numbers in a narrow interval between which f jumps; None if f is continuous there.
+
+    A jump that is small beside the change of f in the interval is not looked for.
+    """
+    first, middle, last = (f(x) for x in (low, 0.5 * (low + high), high))
+    size = np.maximum(abs(first), abs(last))
+    size = np.maximum(size, NEGLIGIBLE * np.max(size, initial=0.0))
+    curved = abs(first - 2 * middle + last) > CURVED * abs(last - first)
+    if not np.any(curved & (abs(last - first) > CONTINUOUS * size)):
+        return None
+
+    with np.errstate(all="ignore"):
+        return bisected(f, difference(size), low, high)
+
+
+def change(p: Any) -> Any:
+    """Return the parameters, each slightly changed."""
+    p = np.asarray(p) + 0.0
+    signs = np.cos(np.arange(1.0, p.size + 1)).reshape(p.shape)
+    return (p + CHANGE * np.where(p == 0, 1.0, np.abs(p)) * signs)[()]
+
+
+def along(f: Callable, start: float, y: np.ndarray, end: float, z: np.ndarray) -> Callable:
+    """Return a right-hand side as a function of time along a step, on which the state is taken as linear."""
+    return lambda t: np.asarray(f(t, y + (t - start) / (end - start) * (z - y)))
+
+
+def moving_jump(f: Callable, g: Callable, steps: list) -> float | None:
+    """Return a time at which a right-hand side jumps, and at another one in `g`, its changed version; None if nowhere.
+
+    Steps are ``(start, y, end, z)``: from state y to z.
+    """
+    for step in steps:
+        pair = jump_between(along(f, *step), step[0], step[2])
+        if pair is not None and moves(along(f, *step), along(g, *step), pair):
+            return pair[0]
+    return None
