@@ -350,7 +350,7 @@ def test_code_whose_arguments_grow_keeps_jumps_ranges_and_positions(module):
     for code in codes:
         names = code.co_names + ("",) * 300 + code.co_names
         arguments = {}
-        for i, op, arg, _ in rename._decode(code):
+        for i, op, arg, _ in rename.decode(code):
             shift = NAMING.get(dis.opname[op])
             if shift is not None:
                 arguments[i] = arg + (len(names) - len(code.co_names) << shift)

@@ -33,6 +33,7 @@ from wengert.core.dispatch import dispatch as _dispatch
 from wengert.core.dispatch import lifted as _lifted
 from wengert.core.dispatch import methods as _methods
 from wengert.core.dispatch import mixed as _mixed
+from wengert.core.dispatch import own_copies as _own_copies  # noqa: F401  (arguments that a function writes into)
 from wengert.core.dispatch import refusing as _refusing
 from wengert.core.dispatch import subclasses as _subclasses
 from wengert.core.dispatch.class_proxies import Methods as _Methods

@@ -514,7 +514,7 @@ def strong_matmul(a, b):
     if y is not None:
         return y
     if np.shape(a)[-1] == 1:  # an outer product, which BLAS computes slowly
-        return strong(a, b)
+        return strong(a[..., 0], b) if np.ndim(b) == 1 else strong(a, b)
     y = np.matmul(a, b)
     # the sum of squares is NaN if any element is, and needs no array of booleans
     if not np.isnan(np.vdot(y, y)) or (np.isfinite(a).all() and np.isfinite(b).all()):

@@ -180,7 +180,7 @@ class Derivative(Operator):
             run = None
             if self._single and (self._size >= 0 or self._may_use_quick(args)):
                 found = quick(
-                    rebound(self.f), self.name, args, kwargs, self.argnums, self._n, self._size, self._accept
+                    rebound(self.f, True), self.name, args, kwargs, self.argnums, self._n, self._size, self._accept
                 )
                 if type(found) is tuple:
                     run = self._in_cheaper_mode(resumed(self.f, *found, self.name), args, kwargs)
@@ -665,7 +665,7 @@ class JVP(Operator):
         args = (x, *args)
         found = None
         if self._bare and self._positions == (0,):  # fast path
-            found = quick_push(rebound(self.f), self.name, args, kwargs, v)
+            found = quick_push(rebound(self.f, True), self.name, args, kwargs, v)
             if found is not None and len(found) == 2:
                 return found
         if found is not None:

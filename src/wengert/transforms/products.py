@@ -6,10 +6,7 @@
 from __future__ import annotations
 
 import math
-import sys
 import threading
-import warnings
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +16,8 @@ import wengert.numpy  # noqa: F401  (registers NumPy's functions for the rebindi
 from wengert.containers import input_leaf, leaves_like, lowered, output_leaf, split
 from wengert.core.dispatch.dispatch import from_list, stacked
 from wengert.core.dispatch.nan_check import check_inputs
+from wengert.core.dispatch.own_copies import frames_inside as frames_inside
+from wengert.core.dispatch.own_copies import warn_written
 from wengert.core.levels import check_end, explain, is_watched, recording, running
 from wengert.core.modes.nested import NestedTape
 from wengert.core.modes.pullback import (
@@ -35,10 +34,8 @@ from wengert.core.operands.var import as_numpy, holds_traced, level_of, tangents
 from wengert.core.rebind.rebind import rebound
 from wengert.core.tape.memory import Level
 from wengert.core.tape.tape import Tape, holds_complex
-from wengert.errors import ComplexValueError, MutatedInputWarning
+from wengert.errors import ComplexValueError
 from wengert.transforms.custom import LinearMap
-
-_warned: weakref.WeakSet = weakref.WeakSet()
 
 
 class Recording:
@@ -90,7 +87,7 @@ def record(
         _trace_leaves(run, traced, positions, lambda leaf, _: independent(tape, leaf), takes_complex)
     _run(run, f, traced, kwargs, has_aux, around)
     if has_stores(tape) and any(was_written(x) for x in run.inputs):
-        _warn_once(f, name)
+        warn_written(f, name)
     return run
 
 
@@ -112,7 +109,7 @@ def push(
         _trace_leaves(run, traced, positions, lambda leaf, i: trace(run.level, leaf, i), takes_complex)
     _run(run, f, traced, kwargs, has_aux, around)
     if any(was_written(x) for x in run.inputs):
-        _warn_once(f, name)
+        warn_written(f, name)
     return run
 
 
@@ -130,7 +127,7 @@ def resumed(f: Callable, tape, x, y, name: str) -> Recording:
         tape.close()
         raise
     if was_written(x):
-        _warn_once(f, name)
+        warn_written(f, name)
     return run
 
 
@@ -140,7 +137,7 @@ def _run(run: Recording, f: Callable, traced: list, kwargs: dict, has_aux: bool,
     try:
         if around and is_watched():
             check_inputs(run.name, run.level, run.inputs)
-        y = rebound(f)(*traced, **kwargs)
+        y = rebound(f, True)(*traced, **kwargs)
         if has_aux:
             y, run.aux = _pair(y, run.level, run.name)
         if run.level.refused is not None or run.level.spelled is not None:
@@ -194,31 +191,6 @@ def _pair(y, level, name):
         kind = y.__class__.__name__
         raise TypeError(f"{name}: with has_aux=True the function must return a pair (y, aux), not {kind}")
     return y[0], lowered(y[1], level)
-
-
-def _warn_once(f, name):
-    try:
-        if f in _warned:
-            return
-        _warned.add(f)
-    except TypeError:  # f has no weak references: warn each time
-        pass
-    warnings.warn(
-        f"{name}: the function wrote into its argument; the caller's array was left as it was. "
-        "Write x = x.copy() first if the change is local",
-        MutatedInputWarning,
-        stacklevel=frames_inside(),
-    )
-
-
-def frames_inside() -> int:
-    """Stack level, counted from the caller, of the first frame outside this package."""
-    level = 1
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "wengert":
-        frame = frame.f_back
-        level += 1
-    return level
 
 
 class Pullback:

@@ -167,7 +167,7 @@ def _symmetric(rows):
 
 def _scalar_valued(hessian):
     """Wrap f to check that it returns a scalar."""
-    f = rebound(hessian.f)
+    f = rebound(hessian.f, True)
 
     def checked(*args, **kwargs):
         y = f(*args, **kwargs)

@@ -52,7 +52,7 @@ class Taylor(Operator):
         maker = Maker(order)
         try:
             with levels.lifting(maker):
-                y = rebound(self.f)(*args, **kwargs)
+                y = rebound(self.f, True)(*args, **kwargs)
         except Exception as error:
             levels.explain(maker, error, self.name)
             raise

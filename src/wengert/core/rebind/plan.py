@@ -106,18 +106,20 @@ class Plan:
 
     Functions that copy arrays, in `copying`, see constant arrays through `constant`, so that traced values can be
     stored in the copies: in arguments, cells, attributes of objects, and attributes of arrays in global names.
+
+    `stores` holds the indices of the parameters that the root may write into; None until they are needed.
     """
 
     __slots__ = ("aliases", "cells", "changed", "code", "codes", "copies", "copy", "copying", "data", "defaults",
                  "fixed", "holders", "is_plain", "kinds", "lazy", "loose", "methods", "orders", "recipes",
-                 "refs", "run", "sizes", "written")  # fmt: skip
+                 "refs", "run", "sizes", "stores", "written")  # fmt: skip
 
     proxy_classes = _proxy_classes
     enters_differentiated = False  # are functions that define their own derivative followed?
 
     def __init__(self, root, limit=MAX_FUNCTIONS):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
-        self.copies, self.copy = {}, None
+        self.copies, self.copy, self.stores = {}, None, None
         nodes, objects = self.explore(root, self.reached(root, limit))
         self.watch(root, nodes, objects)
         classes = self.make(nodes, {})

@@ -46,6 +46,7 @@ from wengert.core.rebind.follow import (
     LRU,
     MAKERS,
     REGISTERED,
+    SPECIAL,
     WRAPPERS,
     can_have_proxy,
     can_share,
@@ -73,6 +74,7 @@ from wengert.core.rebind.registration import (
     running_plan,
 )
 from wengert.core.rebind.rename import BUILTINS, CALLEE
+from wengert.core.rebind.stores import written_parameters
 from wengert.core.rebind.tables import TABLES, table
 
 __all__ = [
@@ -81,6 +83,7 @@ __all__ = [
     "note_unplanned",
     "rebound",
     "unplanned",
+    "with_own_copies",
 ]
 
 _OWN = __name__.partition(".")[0]
@@ -103,12 +106,14 @@ def in_use(value):
     return ModuleInUse(value) if is_followed_module(value) else _replaced(value)
 
 
-def rebound(f):
+def rebound(f, is_root=False):
     """Return `f` with registered objects _replaced in its names and in those of the functions it follows.
 
     Parameters
     ----------
     f : callable
+    is_root : bool
+        Whether f is the function of a derivative, which works on copies of the arrays that it writes into.
 
     Returns
     -------
@@ -116,7 +121,7 @@ def rebound(f):
         A copy of `f`, or `f` itself if there is nothing to rename or it is not Python code.
     """
     if type(f) is not types.FunctionType:
-        return _rebound_object(f)
+        return _rebound_root(f) if is_root else _rebound_object(f)
     plan = plans.get(id(f))
     if plan is None or f.__code__ is not plan.code or not plan.holds(f):
         if is_dispatcher(f):
@@ -124,6 +129,11 @@ def rebound(f):
         plan = _bind(f)
     if plan is None:
         return REGISTERED[id(f)][1] if id(f) in REGISTERED else f
+    if is_root and plan.stores != ():
+        if plan.stores is None:
+            plan.stores = written_parameters(f)
+        if plan.stores:
+            return with_own_copies(f, rebound(f))
     if plan.run is None:
         return f
     copy = plan.copy
@@ -207,6 +217,28 @@ def _proxy_of(owner, plan):
     proxy = plan.object_proxy(owner, {})
     plan.recipes.pop(id(owner), None)  # the plan belongs to the class and may outlive this object
     return proxy
+
+
+def _rebound_root(f):
+    """Return the replacement of the function of a derivative that is not a plain function."""
+    kind, run = type(f), _rebound_object(f)
+    if kind is functools.partial:
+        return partial_like(f, [rebound(f.func, True), *run.args], run.keywords)
+    return run if is_differentiated(f) else with_own_copies(f, run)
+
+
+def with_own_copies(f, run):
+    """Wrap `run`, the replacement of the function of a derivative, to be called with copies of what it writes into."""
+    kind, bound = type(f), 0
+    if kind is functools.partial:
+        return partial_like(run, [with_own_copies(f.func, run.func), *run.args], run.keywords)
+    if kind is not types.FunctionType:
+        method = f if kind is types.MethodType else None if kind in SPECIAL else getattr(f, "__call__", None)  # noqa: B004
+        f, bound = getattr(method, "__func__", None), 1
+        if type(f) is not types.FunctionType or not is_followed_function(f):
+            return run
+    indices = written_parameters(f)
+    return lookup.with_own_copies(f, run, indices, bound) if indices and indices[-1] >= bound else run
 
 
 def _rebound_object(f):

@@ -83,10 +83,11 @@ class _Lookup:
     """Functions of `rebind`, which it sets: proxies and plans, made below it, use them when renamed code runs.
 
     ``replaced(value)`` and ``in_use(value)`` return the replacement of a value that is met, the second one where it is
-    called or read from; ``replaced_alone(f)`` returns the copy of a function that no plan explored.
+    called or read from; ``replaced_alone(f)`` returns the copy of a function that no plan explored;
+    ``with_own_copies(f, run, indices)`` wraps a copy of f to be called with copies of the arguments of these indices.
     """
 
-    __slots__ = ("in_use", "replaced", "replaced_alone")
+    __slots__ = ("in_use", "replaced", "replaced_alone", "with_own_copies")
 
 
 lookup = _Lookup()

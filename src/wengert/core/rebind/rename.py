@@ -38,6 +38,7 @@ __all__ = [
     "LiveAlias",
     "alias_of",
     "chain",
+    "decode",
     "forget",
     "live_alias",
     "private",
@@ -189,7 +190,7 @@ def chain(alias, dotted, module):
 # Reading ----------------------------------------------------------------------------------------------------
 
 
-def _decode(code):
+def decode(code):
     """Instructions of `code` as (offset, opcode, argument, width of the argument in bits), without caches."""
     raw, out, arg, width = code.co_code, [], 0, 8
     for i in range(0, len(raw), 2):
@@ -404,7 +405,7 @@ class Code:
     def read(self, code, made):
         self.mentioned.update(code.co_names)
         self.strings.update(const for const in code.co_consts if type(const) is str)
-        instructions = _decode(code)
+        instructions = decode(code)
         for k, (_, op, arg, _) in enumerate(instructions):
             if op in _NAMED_LOADS:
                 self.loaded.add(code.co_names[arg >> _NAMED_LOADS[op]])
@@ -484,7 +485,7 @@ def _probe(value):
 
 
 _head, _middle, _end = (
-    next(i for i, op, _, _ in _decode(_probe.__code__) if dis.opname[op].startswith(name))
+    next(i for i, op, _, _ in decode(_probe.__code__) if dis.opname[op].startswith(name))
     for name in ("LOAD_GLOBAL", "LOAD_FAST", "RETURN")
 )
 _CACHES_OF_GLOBAL = _probe.__code__.co_code[_head + 2 : _middle]
@@ -543,7 +544,7 @@ def _callees(code, instructions, made):
 def _naming(code):
     """Instructions of `code`, and the indices of those that use names."""
     info = _codes.get(id(code))
-    return _named(_decode(code)) if info is None else info.naming
+    return _named(decode(code)) if info is None else info.naming
 
 
 def _named(instructions):

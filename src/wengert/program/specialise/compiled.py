@@ -570,6 +570,8 @@ class Compiled(Caller):
             f = f.f
         with Observer() as seen:
             is_plain = reading is None or reading.is_plain
+            if is_plain and f is not self.f:
+                args, kwargs = _own((args, kwargs))
             value = f(*args, **kwargs) if is_plain else self._eager_value(args, kwargs, reading, leaves)
         return (value if f is self.f else y), seen
 
@@ -802,6 +804,12 @@ def _is_within_tolerances(program, y, expected, leaves):
 def _restored(program, y):
     """Build the result of f from the program's outputs."""
     return y[0] if program._result_of_outputs is None else program._result_of_outputs(y)
+
+
+def _own(given):
+    """Return arguments with copies of their arrays, which the function of a derivative may write into."""
+    copies: dict = {}
+    return mapped(given, lambda x: copies.setdefault(id(x), x.copy("K")) if type(x) is np.ndarray else x)
 
 
 def _user_classes(args, kwargs):

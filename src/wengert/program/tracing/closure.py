@@ -44,7 +44,7 @@ from wengert.core.rebind.follow import (
 from wengert.core.rebind.modules import ModuleProxy
 from wengert.core.rebind.plan import Plan, like, partial_like
 from wengert.core.rebind.proxies import make_proxy_class
-from wengert.core.rebind.rebind import in_use, rebound
+from wengert.core.rebind.rebind import in_use, rebound, with_own_copies
 from wengert.core.rebind.registration import constant, running_plan
 from wengert.core.rebind.rename import BUILTINS, Alias, private, read, rename
 from wengert.program.ir.identity import Same
@@ -605,6 +605,7 @@ class _CheckedCall:
             self._swaps = {Same(old): other for old, other in zip(captures.others, others) if old is not other}
         if self._f is captures.root:
             self._f = rebound(captures.root)
+        self._f = with_own_copies(captures.root.func if captures.others else captures.root, self._f)
 
     def __call__(self, *args, **kwargs):
         if self._swaps:

@@ -1,0 +1,1 @@
+"""Gradients of the kernels of NPBench (github.com/spcl/npbench) as they are written, beside JAX."""
