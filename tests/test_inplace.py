@@ -1352,14 +1352,14 @@ def test_constant_array_and_its_views_cannot_hold_traced_values(store):
 
 
 def test_copied_constant_behaves_as_plain_array():
-    def f(x, state):
+    def f(x):
         u = state.copy()
         seen.append((repr(state), pickle.loads(pickle.dumps(state)), memoryview(state)[1], state.sum(), state))
         state[3:] += 1.0  # not traced: it is stored in the caller's array
         return u * x
 
     seen, state = [], STATE.copy()
-    wg.jacobian(f, 2.0, args=(state,))
+    wg.jacobian(f, 2.0)
     text, loaded, item, total, view = seen[0]
     assert text == repr(STATE) and type(loaded) is np.ndarray and item == STATE[1]
     assert type(total) is np.float64 and isinstance(view, np.ndarray)

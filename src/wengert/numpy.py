@@ -33,13 +33,13 @@ from wengert.core.dispatch import dispatch as _dispatch
 from wengert.core.dispatch import lifted as _lifted
 from wengert.core.dispatch import methods as _methods
 from wengert.core.dispatch import mixed as _mixed
-from wengert.core.dispatch import own_copies as _own_copies  # noqa: F401  (arguments that a function writes into)
 from wengert.core.dispatch import refusing as _refusing
 from wengert.core.dispatch import subclasses as _subclasses
 from wengert.core.dispatch.class_proxies import Methods as _Methods
 from wengert.core.dispatch.class_proxies import ScalarClass as _ScalarClass
 from wengert.core.dispatch.ufunc import ScalarFunction as _ScalarFunction
 from wengert.core.dispatch.ufunc import proxy as _proxy
+from wengert.core.modes import own_copies as _own_copies  # noqa: F401  (arguments that a function writes into)
 from wengert.core.operands import var as _var
 from wengert.core.rebind import registration as _registration
 

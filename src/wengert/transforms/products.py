@@ -16,10 +16,10 @@ import wengert.numpy  # noqa: F401  (registers NumPy's functions for the rebindi
 from wengert.containers import input_leaf, leaves_like, lowered, output_leaf, split
 from wengert.core.dispatch.dispatch import from_list, stacked
 from wengert.core.dispatch.nan_check import check_inputs
-from wengert.core.dispatch.own_copies import frames_inside as frames_inside
-from wengert.core.dispatch.own_copies import warn_written
 from wengert.core.levels import check_end, explain, is_watched, recording, running
 from wengert.core.modes.nested import NestedTape
+from wengert.core.modes.own_copies import frames_inside as frames_inside
+from wengert.core.modes.own_copies import warn_written
 from wengert.core.modes.pullback import (
     carried,
     check_searches,

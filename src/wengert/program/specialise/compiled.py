@@ -568,10 +568,10 @@ class Compiled(Caller):
             args = f.first(args) if isinstance(f, Mapped) else args
             args = (args[0], *args[2:]) if isinstance(f, (JVP, HVP)) else args
             f = f.f
+        is_plain = reading is None or reading.is_plain
+        if is_plain and f is not self.f:
+            args, kwargs = _own((args, kwargs))
         with Observer() as seen:
-            is_plain = reading is None or reading.is_plain
-            if is_plain and f is not self.f:
-                args, kwargs = _own((args, kwargs))
             value = f(*args, **kwargs) if is_plain else self._eager_value(args, kwargs, reading, leaves)
         return (value if f is self.f else y), seen
 
