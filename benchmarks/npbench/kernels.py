@@ -84,20 +84,21 @@ class Kernel:
         ]
         return tuple(given[i] for i in indices), indices
 
-    def loss(self, results, indices, function=None):
-        """Return the function of the kernel's arguments whose value is the weighted sum of the results."""
+    def loss(self, results, indices=None, function=None):
+        """Return the function of the kernel's arguments whose value is the weighted sum of the results.
+
+        `indices` are those of the arguments that are the results, or None if the function returns them.
+        """
         rng = np.random.default_rng(1)
         weights = [_weights(rng, y) for y in results]
         names = [f"x{i}" for i in range(len(self.values))]
         given = ", ".join(names)
-        source = f"def {self.name}({given}):\n    y = kernel({given})\n"
-        if indices is None or function is not None:
-            parts = "y" if len(results) > 1 else "(y,)"
-        else:
-            parts = "(" + "".join(f"{names[i]}, " for i in indices) + ")"
-        source += f"    return total({parts})\n"
+        parts = "y" if indices is None else "(" + "".join(f"{names[i]}, " for i in indices) + ")"
+        source = f"def {self.name}({given}):\n    y = kernel({given})\n    return total({parts})\n"
         space = {"kernel": function or self.function}
-        space["total"] = lambda parts: sum((w * y).real.sum() for w, y in zip(weights, parts) if w is not None)
+        space["total"] = lambda y: sum(
+            (w * part).real.sum() for w, part in zip(weights, y if isinstance(y, tuple) else (y,)) if w is not None
+        )
         exec(source, space)
         return space[self.name]
 
@@ -132,12 +133,24 @@ def described(root):
     return {each["relative_path"].rpartition("/")[2]: each for each in found}
 
 
-def jax_loss(kernel, results, indices):
-    """Return the loss of the kernel's own version for JAX, or None if there is none."""
+def jax_loss(kernel, results):
+    """Return the loss of the kernel's own version for JAX, or None if there is none with these results."""
     if not (kernel.folder / f"{kernel.module_name}_jax.py").exists():
         return None
-    module = kernel.module("jax")
-    function = getattr(module, kernel.function_name, None)
-    if function is None or len(inspect.signature(function).parameters) < len(kernel.values):
+    function = getattr(kernel.module("jax"), kernel.function_name, None)
+    if function is None or len(inspect.signature(function).parameters) != len(kernel.values):
         return None
-    return kernel.loss(results, indices, function)
+    found = function(*kernel.fresh())
+    found = found if isinstance(found, tuple) else (found,)
+    order = [next((i for i, y in enumerate(found) if _agree(y, expected)), None) for expected in results]
+    return None if None in order else kernel.loss(results, None, lambda *args: _chosen(function(*args), order))
+
+
+def _chosen(y, order):
+    return tuple(y[i] for i in order) if isinstance(y, tuple) else y
+
+
+def _agree(y, expected):
+    y, expected = np.asarray(y), np.asarray(expected)
+    tolerance = 1e-3 if np.finfo(expected.dtype).eps > 1e-10 else 1e-8
+    return y.shape == expected.shape and np.linalg.norm(y - expected) <= tolerance * np.linalg.norm(expected)
