@@ -15,13 +15,14 @@ functions that are called otherwise than by name.
 
 import builtins
 import dis
+import functools
 import types
 import weakref
 
 import numpy as np
 
 from wengert.core.rebind.follow import is_followed_function
-from wengert.core.rebind.rename import decode
+from wengert.core.rebind.rename import decode, forget
 from wengert.features import null_is_first
 
 __all__ = ["written_parameters"]
@@ -60,7 +61,7 @@ _JUMPS = {op for op in (*dis.hasjrel, *dis.hasjabs) if op < 256}
 _ACTING = {op for name, op in dis.opmap.items() if name.startswith(("CALL", "STORE_SUBSCR", "STORE_SLICE"))}
 _ACTING.add(dis.opmap["BINARY_OP"])
 
-_known: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_known: dict = {}  # id of a function -> weak reference to it, its code, and the result
 
 
 def written_parameters(f):
@@ -69,11 +70,12 @@ def written_parameters(f):
     The names that it calls are looked up at the first call only.
     """
     code = f.__code__
-    known = _known.get(f)
-    if known is None or known[0] is not code:
+    known = _known.get(id(f))
+    if known is None or known[1] is not code:
         mask = _written(f, {}, 0)[0] if _parameter_count(code) > 1 else 0
-        known = _known[f] = code, tuple(i for i in range(_parameter_count(code)) if mask >> i & 1)
-    return known[1]
+        ref = weakref.ref(f, functools.partial(forget, _known, id(f)))
+        known = _known[id(f)] = ref, code, tuple(i for i in range(_parameter_count(code)) if mask >> i & 1)
+    return known[2]
 
 
 def _parameter_count(code):
