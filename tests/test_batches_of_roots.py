@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import optimize as plain
 from wengert.program.roots.linear import Linear
-from wengert.program.specialise.batches import MIN_COMPILED
 
 import wengert as wg
 from wengert.errors import GuardError
+from wengert.program.specialise.batches import MIN_COMPILED
 from wengert.scipy import optimize
 
 RNG = np.random.default_rng(0)
@@ -251,6 +251,7 @@ PATTERNS = {
     "lapack": (40, None, False),
     "band": (60, (2, 1), True),
     "scattered": (60, (2, 1), False),
+    "sparse": (60, (2, 1), None),
 }
 
 
@@ -263,7 +264,7 @@ def test_linear_equations_are_those_of_the_pattern(name):
     if band:
         dense = np.tril(np.triu(dense, -band[0]), band[1])
         rows, columns = np.nonzero(dense)
-    linear = Linear(n, rows, columns, is_banded)
+    linear = Linear(n, rows, columns, bool(is_banded), is_banded is None)
     data = dense[linear.rows, linear.columns]
     b = RNG.standard_normal((3, n))
     for _ in range(2):

@@ -67,11 +67,11 @@ PARTS = {
         "derivatives",  # builds the programs of derivatives
         "program",  # the public object
         "swept",  # derivatives that run one sweep per direction
+        "integration",  # differential equations within programs
         "roots",  # Newton's method, and linear equations with Jacobians, within programs
         "elements",  # the program of a batch from that of one element
         "record",
         "implicit_op",
-        "integration",  # differential equations within programs
         "specialise",  # specialised programs behind guards
     ],
 }

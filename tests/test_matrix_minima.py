@@ -160,3 +160,39 @@ def test_undecided_bounds_raise():
         wg.jacobian(lambda p: optimize.nnls(np.eye(2), np.stack([p, 1.0]))[0])(0.0)
     with pytest.raises(wg.SingularJacobianError):
         wg.jacobian(lambda p: optimize.lsq_linear([[1.0, 1.0], [2.0, 2.0]], np.stack([p, 1.0])).x)(1.0)
+
+
+# ---- equations that follow from others
+
+
+#: flows from two sources to two sinks: what leaves the sources arrives at the sinks, so that any equation can be left out
+FLOWS = np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0], [1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0]])
+COSTS = np.array([1.0, 2.0, 3.0, 1.5])
+
+
+def flows(costs=COSTS, moved=0.0, keep=slice(None), **options):
+    """`moved` changes the second supply and the second demand."""
+    ends = np.array([4.0, 5.0, 3.0, 6.0]) + moved * np.array([0.0, 1.0, 0.0, 1.0])
+    return optimize.linprog(costs, A_eq=FLOWS[keep], b_eq=ends[keep], **options)
+
+
+def test_constant_equations_may_follow_from_others():
+    np.testing.assert_allclose(wg.grad(lambda c: flows(c).fun)(COSTS), flows().x, rtol=1e-12)
+    np.testing.assert_array_equal(wg.jacobian(lambda c: flows(c).x)(COSTS), np.zeros((4, 4)))
+
+    def limited(p):
+        return flows(bounds=[(0, p), (0, None), (0, None), (0, None)])
+
+    step = 1e-6
+    for what in ("x", "fun"):
+        expected = (limited(2.5 + step)[what] - limited(2.5 - step)[what]) / (2 * step)
+        np.testing.assert_allclose(wg.jacobian(lambda p, what=what: limited(p)[what])(2.5), expected, atol=1e-8)
+
+
+def test_traced_equations_that_follow_from_others_are_refused_by_number():
+    with pytest.raises(wg.SingularJacobianError, match=r"equation 3 is a combination of others \(0, 1, 2\).*Leave out"):
+        wg.derivative(lambda p: flows(moved=p).fun)(0.1)
+    for options in ({"keep": [0, 1, 2]}, {"on_singular": "lstsq"}):
+        np.testing.assert_allclose(wg.derivative(lambda p, o=options: flows(moved=p, **o).fun)(0.1), 1.5, rtol=1e-9)
+        slope = wg.derivative(lambda p, o=options: flows(moved=p, **o).x)(0.1)
+        np.testing.assert_allclose(slope, [0.0, 0.0, 0.0, 1.0], atol=1e-9)

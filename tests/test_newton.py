@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wengert as wg
+from wengert.features import parameters_of
 from wengert.program.banded import MIN_SIZE, _lapack, banded
 from wengert.scipy import optimize
 
@@ -192,3 +193,66 @@ def test_singular_bands_are_reported():
     assert factors.is_singular and factors.rcond() == 0
     with pytest.raises(wg.SingularJacobianError):
         wg.jacobian(lambda p: wg.implicit.root(lambda x: A @ x - p * A.diagonal(), np.zeros(100)))(1.0)
+
+
+# ---- sparse factors within programs
+
+
+def shuffled(n):
+    """A nonlinear equation on a square grid of n x n points in random order, whose Jacobian has no narrow band."""
+    order = np.random.default_rng(0).permutation(n * n)
+    place = np.argsort(order)
+
+    def residual(x, p):
+        u = x[place].reshape(n, n)
+        row, column = np.zeros((1, n)), np.zeros((n, 1))
+        below, above = np.concatenate([row, u[:-1]]), np.concatenate([u[1:], row])
+        left, right = np.concatenate([column, u[:, :-1]], axis=1), np.concatenate([u[:, 1:], column], axis=1)
+        y = 4 * u - below - above - left - right + (p[0] * np.sinh(u) - p[1]) / n
+        return y.ravel()[order]
+
+    return residual
+
+
+def grid_root(n):
+    f = shuffled(n)
+    return lambda p: optimize.root(f, np.zeros(n * n), args=(p,), method="newton", tol=1e-13).x
+
+
+@pytest.mark.parametrize("n", [9, 26])
+def test_sparse_jacobians_within_programs_have_sparse_factors(n):
+    at = np.array([1.3, 2.0])
+    root, exact = grid_root(n), shuffled(n)
+    compiled = wg.compile(root)
+    linear = wg.record(root, at)._listing.calls[0].compute.paths.systems()[0].linear
+    assert linear.pattern is not None and not linear.is_banded and linear.nnz < 5 * n * n
+    for p in (at, at[::-1].copy()):
+        np.testing.assert_allclose(exact(compiled(p), p), 0, atol=1e-12)
+    assert compiled.paths == 1
+    J, step = wg.jacobian(compiled)(at), 1e-5
+    for k, h in enumerate(step * np.eye(2)):
+        np.testing.assert_allclose(J[:, k], (compiled(at + h) - compiled(at - h)) / (2 * step), rtol=1e-7, atol=1e-9)
+    gradient = wg.grad(wg.compile(lambda p: np.sum(root(p) ** 2)))(at)
+    np.testing.assert_allclose(gradient, 2 * J.T @ compiled(at), rtol=1e-10)
+    H = wg.hessian(wg.compile(lambda p: np.sum(root(p)[:3] ** 2)))(at)
+    slope = wg.grad(lambda p: np.sum(compiled(p)[:3] ** 2))
+    change = [slope(at + h) - slope(at - h) for h in 1e-6 * np.eye(2)]
+    np.testing.assert_allclose(H, np.stack(change) / 2e-6, rtol=1e-5, atol=1e-9)
+
+
+def test_large_dense_systems_run_outside_of_programs():
+    n = 501
+
+    def f(p):
+        return optimize.root(lambda x: x + 0.1 * p * np.sum(x) / n - 1.0, np.zeros(n), method="newton").x
+
+    with pytest.raises(wg.TracedValueError, match="501 equations whose Jacobian is not sparse"):
+        wg.record(f, 1.0)
+    np.testing.assert_allclose(f(1.0), 1 / 1.1, rtol=1e-9)
+
+
+def test_first_compiled_function_of_a_process_is_analysed():
+    parameters_of.cache_clear()
+    compiled = wg.compile(grid_root(8))
+    compiled(np.array([1.3, 2.0]))
+    assert compiled.paths == 1

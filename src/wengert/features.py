@@ -12,6 +12,7 @@ import inspect
 import itertools
 import sys
 import types
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,12 +60,21 @@ def parameters_of(fun):
     """Return the parameters of a function, or None if `inspect` cannot determine them.
 
     This is a Python function because Cython functions have no frame: an observer of calls would attribute the call of
-    `inspect` to the user's code.
+    `inspect` to the user's code. For the same reason it returns plain attributes, which `inspect` has as properties.
     """
     try:
-        return list(inspect.signature(written_as.get(fun, fun)).parameters.values())
+        found = inspect.signature(written_as.get(fun, fun)).parameters.values()
     except (ValueError, TypeError):
         return None
+    return [Parameter(each.name, each.kind.name, each.default) for each in found]
+
+
+class Parameter(NamedTuple):
+    """Name, kind and default of a parameter, as in `inspect.Parameter`; the kind as a string."""
+
+    name: str
+    kind: str
+    default: object
 
 
 class _Entered:

@@ -9,6 +9,7 @@ like a guard, and the function is recorded again or runs eagerly.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -25,7 +26,7 @@ from wengert.errors import (
     TracedValueError,
     UnsupportedFunctionError,
 )
-from wengert.implicit.factors import Diagonal, Matrix
+from wengert.implicit.factors import Diagonal, Matrix, Sparse
 from wengert.implicit.theorem import LIMITS, Equations, settle, weights
 from wengert.program.derivatives import NotDerivable
 from wengert.program.implicit_op import Paths, Settled, Solution, settled_row, shaped, solution_row
@@ -45,8 +46,8 @@ __all__ = ["NotConverged", "Part", "is_recorded", "recorded", "sliced"]
 #: relative Newton correction below which a solver that reports failure has found the solution
 CONVERGED_CORRECTION = 1e-6
 
-#: maximum number of unknowns in programs: the Jacobian is a dense matrix that is factorised in each replay
-MAX_UNKNOWNS = 500
+#: maximum number of unknowns in programs, of solvers that use dense Jacobians and of those that may use sparse ones
+MAX_UNKNOWNS, MAX_SPARSE_UNKNOWNS = 500, 100_000
 
 _FLOAT, _COMPLEX = np.dtype(float), np.dtype(complex)
 _INCLUDED_OPS = {Op.CONST, Op.ARRAY, Op.LOAD, Op.VIEW}
@@ -240,7 +241,10 @@ class SettledAndChecked(Settled):
         self.solution.paths.give(bound)
         if found is not None:
             return found[0].reshape(self.shape)[()]
-        equations = Recorded(*self.solution.functions(leaves), self.shape, self.solution.name)
+        value, slopes = self.solution.functions(leaves)
+        if len(weights((bound.n,))) > MAX_UNKNOWNS:
+            slopes = functools.partial(self.sparse_slopes, leaves)
+        equations = Recorded(value, slopes, self.shape, self.solution.name)
         with outside() if running.get() else nullcontext():
             x = np.asarray(x, dtype=float)[()]
             try:
@@ -250,6 +254,16 @@ class SettledAndChecked(Settled):
         if not (self.solution.outcome[0] or point.correction <= CONVERGED_CORRECTION):
             raise GuardError(f"{self.solution.name}: the solver has not converged")
         return np.array(point.at)[()]
+
+
+    def sparse_slopes(self, leaves, x):
+        """Return the Jacobian as a sparse array."""
+        from scipy.sparse import csc_array
+
+        bound = self.solution.paths.take(leaves)
+        data, linear = bound.nonzeros(x)
+        self.solution.paths.give(bound)
+        return csc_array((data, (linear.rows, linear.columns)), (linear.n, linear.n))
 
 
 class Recorded(Equations):
@@ -268,6 +282,8 @@ class Recorded(Equations):
 
     def linearised(self, x):
         slopes = self.slopes(x)
+        if hasattr(slopes, "tocsc"):
+            return self.value(x), Sparse(slopes)
         factor = Diagonal(slopes) if self.elementwise else Matrix(np.reshape(slopes, (self.n, self.n)))
         return self.value(x), factor
 
@@ -296,8 +312,9 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
     outcome
         The second result of `solve`.
     """
-    if not 0 < np.prod(shape, dtype=int) <= MAX_UNKNOWNS:
-        raise NotReplayable(f"{name} has no unknowns, or more than {MAX_UNKNOWNS}: such a solver cannot be recorded")
+    most = MAX_SPARSE_UNKNOWNS if hasattr(solve, "native") else MAX_UNKNOWNS
+    if not 0 < np.prod(shape, dtype=int) <= most:
+        raise NotReplayable(f"{name} has no unknowns, or more than {most}: such a solver cannot be recorded")
     if any(np.iscomplexobj(var.plain(x)) or (np.ndim(x) and not shape) for x in starts):
         raise NotReplayable(
             f"{name} starts at a complex value, or at an array for a scalar: such a solver cannot be recorded"
@@ -308,6 +325,11 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
     paths = Paths(slices.program)
     slices.paths = paths
     paths.more([shaped(begin[0], shape)])
+    if np.prod(shape, dtype=int) > MAX_UNKNOWNS:
+        try:
+            paths.systems()
+        except NotDerivable as error:
+            raise NotReplayable(f"{name}: {error}") from None
     solution = Solved(solve, paths, shape, len(starts), name)
     try:
         x = slices.evaluated(solution, begin)

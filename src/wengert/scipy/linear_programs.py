@@ -11,7 +11,7 @@ from scipy.optimize import OptimizeResult
 from wengert.containers import plain_copy
 from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced
-from wengert.errors import ConvergenceError, NonSmoothError
+from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianError
 from wengert.implicit.conditions import ends_of_bounds
 from wengert.implicit.theorem import with_bits
 from wengert.scipy.constraints import Bounds, LinearConstraint, as_bounds, check_integers, dense
@@ -21,6 +21,9 @@ from wengert.scipy.results import traced_result, without
 
 #: distance of a constraint on fixed variables from its limit, relative to its terms, that counts as zero
 AT_LIMIT = 1e-9
+
+#: largest difference of an equation from a combination of others, relative to its terms, that counts as zero
+DEPENDENT = 1e-12
 
 
 @mirrors(scipy.optimize.linprog)
@@ -91,6 +94,8 @@ def _differentiated(call: Any, found: Any, bounds: Any, constraints: list) -> An
     held = np.where(fixed, x, 0.0)
     rows = [row for constraint in constraints if (row := _on_free(call.name, constraint, held, free)) is not None]
     at = OptimizeResult(x=x[free], success=True, message=found.message)
+    if call.options["on_singular"] == "raise":
+        rows = _independent(call.name, rows)
     if free.size:
         bounds = Bounds(low[free], high[free])
         minimum = Minimum(call, at, lambda y: np.sum(c[free] * y), bounds, rows, has_value=True, is_linear=True)
@@ -101,6 +106,47 @@ def _differentiated(call: Any, found: Any, bounds: Any, constraints: list) -> An
     x, fun = with_bits(found.x, held + place @ moving), fun + np.sum(c * held)
     result = traced_result(found, x=x, fun=with_bits(found.fun, fun), info=call.info)
     return result if refusal is None else without(result, "x", refusal)
+
+
+def _independent(name, constraints):
+    """Return the constraints without equations that follow from others.
+
+    This changes no solution if these equations are constant: traced ones may contradict each other as soon as their
+    values change, so that there is no solution, and no derivative.
+    """
+    rows = [
+        (k, i, plain_copy(c.A)[i], holds_traced((c.A, c.lb, c.ub)))
+        for k, c in enumerate(constraints)
+        for i in np.flatnonzero(np.ravel(plain_copy(c.lb)) == np.ravel(plain_copy(c.ub)))
+    ]
+    kept: list = []
+    dropped = set()
+    for k, i, row, is_traced in rows:
+        size = np.max(np.abs(row))
+        if kept:
+            matrix = np.stack([each for _, _, each, _ in kept])
+            weights = np.linalg.lstsq(matrix.T, row, rcond=None)[0]
+            sizes = np.abs(weights) * np.max(np.abs(matrix), axis=1)
+            if np.max(np.abs(weights @ matrix - row)) <= DEPENDENT * max(size, np.max(sizes)):
+                others = [each for each, part in zip(kept, sizes) if part > DEPENDENT * size]
+                if is_traced or any(each[3] for each in others):
+                    numbers = ", ".join(str(each[1]) for each in others if each[0] == k)
+                    raise SingularJacobianError(
+                        f"{name} has no derivative here: equation {i} is a combination of others ({numbers or 'given in '
+                        'another constraint'}), and they contradict each other if a traced value moves one of them "
+                        f"alone. Leave out row {i}, or pass on_singular='lstsq' if it follows from the others for all "
+                        "values"
+                    )
+                dropped.add((k, i))
+                continue
+        if size > 0:
+            kept.append((k, i, row, is_traced))
+    found = []
+    for k, c in enumerate(constraints):
+        left = [i for i in range(np.shape(c.A)[0]) if (k, i) not in dropped]
+        ends = [np.reshape(end, (-1,)) + np.zeros(np.shape(c.A)[0]) for end in (c.lb, c.ub)]
+        found.append(c if len(left) == len(ends[0]) else LinearConstraint(c.A[left], *(end[left] for end in ends)))
+    return found
 
 
 def _fixed(integrality, x):

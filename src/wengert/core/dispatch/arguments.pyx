@@ -123,7 +123,7 @@ def out_position(fun) -> int:
     if isinstance(fun, np.ufunc):
         return fun.nin
     for i, parameter in enumerate(signature(fun) or ()):
-        if parameter.name == "out" and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+        if parameter.name == "out" and parameter.kind == "POSITIONAL_OR_KEYWORD":
             return i
     return 1 << 30
 
@@ -134,7 +134,7 @@ def positional(fun, args, kwargs):
     kwargs = dict(kwargs)
     known = registry.positions.get(fun, {})
     parameters = signature(fun) or []
-    order = {parameter.name: i for i, parameter in enumerate(parameters) if parameter.kind.name.startswith("POS")}
+    order = {parameter.name: i for i, parameter in enumerate(parameters) if parameter.kind.startswith("POS")}
     order.update(known)
     traced = [name for name, value in kwargs.items() if holds_traced(value)]
     unknown = [name for name in traced if name not in order]

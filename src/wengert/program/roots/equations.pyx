@@ -195,6 +195,14 @@ cdef class Bound(Problem):
         found[linear.rows, linear.columns] = self.branch.data
         return found.reshape(self.shape + self.shape)
 
+    def nonzeros(self, x):
+        """Return the nonzeros of the Jacobian at x, and the linear equations with them."""
+        cdef cnp.ndarray given = np.ascontiguousarray(x, float)
+        if given.size != self.n:
+            raise ValueError(f"{given.size} values for {self.n} unknowns")
+        self.differentiate(<double *>cnp.PyArray_DATA(given))
+        return self.branch.data.copy(), self.branch.system.linear
+
     def newton(self, x0, double tol, Py_ssize_t maxiter):
         """Return the root, and the status of Newton's method."""
         cdef Newton run = Newton(x0, tol)

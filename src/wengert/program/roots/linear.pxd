@@ -4,6 +4,8 @@
 cimport numpy as cnp
 from libc.math cimport fabs, isfinite
 
+from wengert.program.integration.factor cimport Factor
+
 
 cdef class LU:
     cdef readonly Linear structure
@@ -12,8 +14,9 @@ cdef class LU:
     cdef const int *column_of
     cdef int below, above, width        # of a band; `width` is the number of rows that LAPACK stores
     cdef bint is_banded
+    cdef Factor sparse                  # None if the factors are dense or a band
     cdef cnp.ndarray memory, pivots, data, units, work
-    cdef double *a
+    cdef double *a                      # dense factors or a band; the scaled nonzeros of a sparse matrix
     cdef int *p
     cdef double *rows                   # powers of 2 that scale rows and columns
     cdef double *columns
@@ -28,6 +31,8 @@ cdef class LU:
     cdef void fill(self, const double *data, bint is_scaled) noexcept nogil
     cdef void solve(self, double *b, bint transposed, int count=*) noexcept nogil
     cdef double condition(self) noexcept nogil
+    cdef int factor_sparse(self) noexcept nogil
+    cdef double size_of_inverse(self) noexcept nogil
 
 
 cdef class Linear:
@@ -35,6 +40,7 @@ cdef class Linear:
     cdef readonly cnp.ndarray rows, columns
     cdef readonly int below, above
     cdef readonly bint is_banded
+    cdef readonly object pattern        # of a sparse matrix, or None
     cdef const int *at_rows
     cdef const int *at_columns
     cdef list spaces

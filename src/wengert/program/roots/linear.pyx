@@ -3,19 +3,27 @@
 """Linear equations with matrices of one pattern, by LU factors with row interchanges.
 
 Input: the nonzeros of a matrix, in the order of the pattern, and right-hand sides.  Small matrices are factorised here,
-larger ones by LAPACK, as a band if the pattern is a narrow one.  The factors of the last matrix are kept, and used
-again for the same nonzeros: the derivative of a root needs those of Newton's method.
+larger ones by LAPACK, as a band if the pattern is a narrow one, or by their nonzeros (`integration.factor`).  The
+factors of the last matrix are kept, and used again for the same nonzeros: the derivative of a root needs those of
+Newton's method.
 
-Reference: Golub and Van Loan (2013), Matrix Computations, sections 3.4 and 4.3.
+References
+----------
+Golub and Van Loan (2013), Matrix Computations, sections 3.4 and 4.3.
+Hager (1984), Condition estimates. doi:10.1137/0905023
+Higham (1988), FORTRAN codes for estimating the one-norm. doi:10.1145/50063.214386
 """
 
 cimport numpy as cnp
 from libc.math cimport fabs, frexp, isfinite, ldexp
 from libc.string cimport memcmp, memcpy, memset
 
+from wengert.program.integration.factor cimport factor_of
+
 import numpy as np
 
 from wengert.errors import GuardError
+from wengert.program.integration.pattern import Pattern
 
 include "../lapack.pxi"
 
@@ -51,7 +59,10 @@ cdef class LU:
         self.structure, self.n, self.is_banded = structure, n, structure.is_banded
         self.below, self.above = structure.below, structure.above
         self.width = 2 * self.below + self.above + 1 if self.is_banded else <int>n
-        self.memory, self.pivots = np.zeros((n, self.width)), np.zeros(2 * n, np.intc)
+        if structure.pattern is not None:
+            self.sparse = factor_of(structure.pattern, False)
+        size = n * self.width if self.sparse is None else structure.nnz
+        self.memory, self.pivots = np.zeros(size), np.zeros(2 * n, np.intc)
         self.data, self.units, self.work = np.zeros(structure.nnz), np.ones(2 * n), np.zeros(4 * n)
         self.a, self.p = <double *>cnp.PyArray_DATA(self.memory), <int *>cnp.PyArray_DATA(self.pivots)
         self.rows, self.w = <double *>cnp.PyArray_DATA(self.units), <double *>cnp.PyArray_DATA(self.work)
@@ -72,7 +83,9 @@ cdef class LU:
         self.rcond = -1.0
         self.fill(data, is_scaled)
         self.info = 0
-        if self.is_banded:
+        if self.sparse is not None:
+            self.info = self.factor_sparse()
+        elif self.is_banded:
             band_factor(&n, &n, &self.below, &self.above, self.a, &self.width, self.p, &self.info)
         elif n > SMALL:
             dense_factor(&n, &n, self.a, &n, self.p, &self.info)
@@ -98,14 +111,18 @@ cdef class LU:
                 j = n + self.column_of[k]
                 self.w[j] = larger(self.w[j], data[k] * self.rows[self.row_of[k]])
             powers(n, self.w + n, self.columns)
-        memset(self.a, 0, n * self.width * sizeof(double))
+        if self.sparse is None:
+            memset(self.a, 0, n * self.width * sizeof(double))
         memset(self.w, 0, n * sizeof(double))
         self.norm = 0.0
         for k in range(m):
             i, j = self.row_of[k], self.column_of[k]
             x = data[k] * self.rows[i] * self.columns[j]
             self.w[j] += fabs(x)
-            self.a[j * self.width + (skew + i - j if self.is_banded else i)] = x
+            if self.sparse is not None:
+                self.a[k] = x
+            else:
+                self.a[j * self.width + (skew + i - j if self.is_banded else i)] = x
         for j in range(n):
             if not self.w[j] <= self.norm:
                 self.norm = self.w[j]
@@ -117,7 +134,9 @@ cdef class LU:
         cdef double found = 0.0, largest = 0.0, column
         if self.info or not isfinite(self.norm):
             return 0.0
-        if self.is_banded:
+        if self.sparse is not None:
+            found = 1.0 / (self.size_of_inverse() * self.norm)
+        elif self.is_banded:
             band_condition(&norm, &n, &self.below, &self.above, self.a, &self.width, self.p, &self.norm, &found,
                            self.w, self.p + n, &info)
         elif n > INVERTED:
@@ -134,6 +153,47 @@ cdef class LU:
             found = 1.0 / (largest * self.norm)
         return found if isfinite(found) else 0.0
 
+    cdef int factor_sparse(self) noexcept nogil:
+        """Factorise a sparse matrix, given its scaled nonzeros; return 1 if it is singular."""
+        with gil:
+            try:
+                return self.sparse.combine(self.a, 1.0, 0.0, 0.0)
+            except GuardError:
+                return 1
+
+    cdef double size_of_inverse(self) noexcept nogil:
+        """Return an estimate of the 1-norm of the inverse of a sparse matrix (Hager 1984)."""
+        cdef Py_ssize_t i, largest, n = self.n
+        cdef double size = 0.0, other
+        cdef double *x = self.w
+        cdef double *signs = self.w + n
+        cdef int step
+        for i in range(n):
+            x[i] = 1.0 / n
+        for step in range(5):
+            self.sparse.solve(x, False, 1)
+            other = 0.0
+            for i in range(n):
+                other += fabs(x[i])
+                signs[i] = 1.0 if x[i] >= 0 else -1.0
+            if not other > size:
+                break
+            size = other
+            self.sparse.solve(signs, True, 1)
+            largest = 0
+            for i in range(n):
+                if fabs(signs[i]) > fabs(signs[largest]):
+                    largest = i
+            memset(x, 0, n * sizeof(double))
+            x[largest] = 1.0
+        for i in range(n):                              # a vector that tests alternating signs (Higham 1988)
+            x[i] = (1.0 if i % 2 == 0 else -1.0) * (1.0 + i / (n - 1.0 if n > 1 else 1.0))
+        self.sparse.solve(x, False, 1)
+        other = 0.0
+        for i in range(n):
+            other += fabs(x[i])
+        return max(size, 2.0 * other / (3.0 * n))
+
     cdef void solve(self, double *b, bint transposed, int count=1) noexcept nogil:
         """Solve the equations, or those with the transposed matrix, for `count` vectors in place."""
         cdef int n = <int>self.n, info = 0
@@ -144,7 +204,9 @@ cdef class LU:
         for k in range(count):
             for i in range(n):
                 b[k * n + i] *= left[i]
-        if self.is_banded:
+        if self.sparse is not None:
+            self.sparse.solve(b, transposed, count)
+        elif self.is_banded:
             band_solve(&trans, &n, &self.below, &self.above, &count, self.a, &self.width, self.p, b, &n, &info)
         elif n > SMALL:
             dense_solve(&trans, &n, &count, self.a, &n, self.p, b, &n, &info)
@@ -182,11 +244,11 @@ cdef class Linear:
         Number of equations.
     rows, columns : ndarray of int, shape (nnz,), optional
         Pattern; by default a dense matrix in C order.
-    is_banded : bool
-        Whether to factorise it as a band.
+    is_banded, is_sparse : bool
+        Whether to factorise it as a band, or by its nonzeros, which are given by rows.
     """
 
-    def __init__(self, Py_ssize_t n, rows=None, columns=None, bint is_banded=False):
+    def __init__(self, Py_ssize_t n, rows=None, columns=None, bint is_banded=False, bint is_sparse=False):
         if not 0 < n <= 1 << 20:
             raise ValueError(f"{n} equations")
         if rows is None:
@@ -202,9 +264,11 @@ cdef class Linear:
         self.at_rows = <const int *>cnp.PyArray_DATA(self.rows)
         self.at_columns = <const int *>cnp.PyArray_DATA(self.columns)
         self.spaces = []
+        if is_sparse:
+            self.pattern = Pattern(n, self.rows, self.columns)
 
     def __reduce__(self):
-        return Linear, (self.n, self.rows, self.columns, self.is_banded)
+        return Linear, (self.n, self.rows, self.columns, self.is_banded, self.pattern is not None)
 
     cdef LU take(self):
         """Return memory for factors, that of the last ones if it is free; append it to `spaces` afterwards."""

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from wengert.program.banded import MAX_BAND, MIN_SIZE
+from wengert.program.derivatives import NotDerivable
+from wengert.program.integration.pattern import Pattern
 from wengert.program.ir.ir import Listing, c_strides, kind_of
 from wengert.program.ir.opcodes import Op
 from wengert.program.jacobian import accumulate
@@ -26,6 +28,15 @@ from wengert.program.swept import Stacked
 
 _FLOAT = np.dtype(float)
 _SCALAR = _FLOAT, (), None
+
+#: maximum number of unknowns of systems whose Jacobian has neither a narrow band nor few nonzeros
+MAX_DENSE_UNKNOWNS = 500
+
+#: width of a band up to which its factors are always faster than others
+MAX_NARROW = 16
+
+#: maximum number of multiplications of sparse factors, relative to those of a band, for which they are faster
+MAX_PART_OF_BAND = 0.25
 
 #: maximum number of systems that one run of a program evaluates
 MAX_LANES = 128
@@ -207,8 +218,26 @@ def _nonzeros(program, n):
         except accumulate.Refused:
             pass
         else:
-            rows = np.repeat(np.arange(n), np.diff(found.indptr))
-            width = int(np.max(rows - found.indices, initial=0) + np.max(found.indices - rows, initial=0))
-            return found.code, Linear(n, rows, found.indices, width <= MAX_BAND * n)
+            linear = _structured(n, np.repeat(np.arange(n), np.diff(found.indptr)), np.asarray(found.indices))
+            if n <= MAX_DENSE_UNKNOWNS or linear.is_banded or linear.pattern is not None:
+                return found.code, linear
+    if n > MAX_DENSE_UNKNOWNS:
+        raise NotDerivable(
+            f"{n} equations whose Jacobian is not sparse: more than {MAX_DENSE_UNKNOWNS} are not solved within programs"
+        )
     jacobian = program.jacobian()
     return None if isinstance(jacobian, Stacked) else jacobian._listing, Linear(n)
+
+
+def _structured(n, rows, columns):
+    """Return linear equations with a pattern: as a band, by the nonzeros or dense, whichever is estimated fastest."""
+    below, above = int(np.max(rows - columns, initial=0)), int(np.max(columns - rows, initial=0))
+    is_banded = below + above <= MAX_BAND * n
+    if is_banded and below + above <= MAX_NARROW:
+        return Linear(n, rows, columns, True)
+    pattern = Pattern(n, rows, columns)
+    if is_banded:
+        is_sparse = pattern.multiplications < MAX_PART_OF_BAND * n * below * (below + above)
+    else:
+        is_sparse = pattern.is_sparse
+    return Linear(n, rows, columns, is_banded and not is_sparse, is_sparse)

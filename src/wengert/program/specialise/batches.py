@@ -9,6 +9,7 @@ In a program that is being recorded, the instructions of the first element becom
 from __future__ import annotations
 
 import functools
+
 import numpy as np
 
 from wengert.containers import split
