@@ -630,9 +630,56 @@ def test_options(method, options):
     assert error(program(X), f(X)) < (1e-9 if options != "defaults" else 1e-5)
 
 
+QUERIES = {
+    "scalar": lambda sol, s: sol(s * 0.7)[0],
+    "times out of order": lambda sol, s: np.ravel(sol(s * np.array([2.0, 0.4, 2.0, 1.0]))),
+    "fixed times": lambda sol, s: np.ravel(sol([0.3, 2.9]) * s),
+    "one after the other": lambda sol, s: np.stack([sol(t)[1] for t in (0.0, 1.0, 3.0)]),
+    "the ends": lambda sol, s: sol(sol.t_max) - s * sol(sol.t_min),
+}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("method", [*METHODS, "LSODA"])
+def test_dense_output(method, query):
+    def f(x):
+        found = solve_ivp(
+            lambda t, y: oscillator(x) @ y, (0.0, 3.0), x[2:4], method, dense_output=True, rtol=1e-8, atol=1e-10
+        )
+        return QUERIES[query](found.sol, x[4])
+
+    x = np.array([*X, 1.1])
+    program = wg.record(f, x)
+    assert integrates(program)
+    for z in (x, x * [1.1, 0.8, 1.2, 1.0, 1.02]):
+        limit = 1e-9 if method in ("RK23", "RK45", "DOP853") else 1e-6
+        assert error(program(z), f(z)) < limit
+        assert error(program.jacobian()(z), wg.jacobian(f, z)) < 10 * limit
+
+
+@pytest.mark.filterwarnings("ignore::wengert.CompileWarning")
+def test_dense_output_outside_of_the_interval_runs_eagerly():
+    """SciPy extrapolates."""
+
+    def f(p):
+        found = solve_ivp(lambda t, y: -p[0] * y, (0.0, 1.0), [1.0], dense_output=True, **TIGHT)
+        return found.sol(1.01)[0]
+
+    p = np.array([0.8])
+    with pytest.raises(wg.TracedValueError, match="outside of the interval"):
+        wg.record(f, p)
+    assert wg.compile(f)(p) == f(p)
+
+
+def stops_at_zero(t, y):
+    return y[0]
+
+
+stops_at_zero.terminal = True
+
 REFUSED = {
     "events by LSODA": {"events": lambda t, y: y[0], "method": "LSODA"},
-    "dense output": {"dense_output": True},
+    "dense output to an event": {"dense_output": True, "events": stops_at_zero},
     "an unknown option": {"min_step": 0.1},
     "loose tolerance": {"rtol": 1e-16},
     "times out of the interval": {"t_eval": [1.0, 5.0]},

@@ -121,14 +121,14 @@ def solve_ivp(
     -----
     Derivatives come from an integration of the equations with their tangents, whose error counts in the control of
     steps, so that they keep the tolerances that the solution keeps. It is by ``"DOP853"`` at a tenth of the tolerances
-    for explicit methods, by ``"Radau"`` in place of ``"BDF"`` for up to 50 states, and by ``"DOP853"`` in place of
+    for explicit methods, by ``"Radau"`` at 0.03 of them for implicit ones with up to 50 states, and by ``"DOP853"`` in place of
     ``"LSODA"``, or by ``"Radau"`` where that finds the equations stiff.
     A right-hand side that cannot be recorded, or takes more than 16 different combinations of branches, is replayed
     along such steps.
 
-    Compiled functions integrate without Python, except with dense output. ``"LSODA"`` is SciPy's code, which calls the
-    compiled right-hand side. The number of events is part of a recording. Without `t_eval` only the last state is known,
-    ``y[:, -1]``.
+    Compiled functions integrate without Python. ``"LSODA"`` is SciPy's code, which calls the compiled right-hand side.
+    The number of events is part of a recording. Without `t_eval` only the last state is known, ``y[:, -1]``, and with
+    ``dense_output=True`` that at given times: each call of ``sol`` is an integration.
 
     References
     ----------

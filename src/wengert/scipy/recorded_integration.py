@@ -164,11 +164,15 @@ def recorded_solution(name: str, f: Callable, span: tuple, y0: Any, method: str,
         y_events = [from_pairs(y) for y in y_events] if is_complex else y_events
         fields |= {"t_events": t_events, "y_events": y_events}
         if ended_by is not None:
+            if call["dense_output"]:
+                raise NotReplayable(f"{name} with dense output that ends at an event cannot be recorded")
             fields |= {"status": 1, "message": ENDS[1]}
             if is_last:
                 t, y = Last(name, t_events[ended_by][-1]), Last(name, y_events[ended_by][-1])
                 return recorded_result(t=t, y=y, **fields)
             every, times = every[: 2 + taken], times[:taken]
+    if call["dense_output"]:
+        fields["sol"] = Dense(made, every[:2], is_complex)
     y = made.states(every, stops_early=bool(events))
     y = from_pairs(y) if is_complex else y
     if is_last:
@@ -262,6 +266,50 @@ class Last:
         return self._refuse()
 
 
+class Dense:
+    """Stands for the continuous solution, `scipy.integrate.OdeSolution`: each call is an integration.
+
+    Parameters
+    ----------
+    problem : _Recorded
+    span : ndarray
+        The ends of the interval, possibly traced.
+    is_complex : bool
+        Whether the states are pairs of real and imaginary parts.
+    """
+
+    def __init__(self, problem: _Recorded, span: Any, is_complex: bool):
+        self._problem, self._span, self._is_complex = problem, span, is_complex
+
+    def __call__(self, t: Any) -> Any:
+        """Return the solution at a time, shape (n,), or at an array of times, shape (n, len(t))."""
+        times = wnp.reshape(from_list(t), (-1,))
+        times = times if is_traced(times) else np.asarray(times, dtype=float)
+        start, end, *plain = plain_copy(wnp.concatenate([self._span, times]))
+        if np.min(plain, initial=np.inf) < min(start, end) or np.max(plain, initial=-np.inf) > max(start, end):
+            raise NotReplayable(f"{self._problem.name}: dense output outside of the interval cannot be recorded")
+        signed = np.copysign(1.0, end - start) * np.array(plain)
+        _, order, places = np.unique(signed, return_index=True, return_inverse=True)
+        y = self._problem.states(wnp.concatenate([self._span, times[order]]), stops_early=True)[places]
+        y = from_pairs(y) if self._is_complex else y
+        return y.T if np.ndim(t) else y[0]
+
+    @property
+    def t_min(self) -> Any:
+        """The start of the interval, or its end if the integration runs backwards."""
+        return wnp.minimum(*self._span)
+
+    @property
+    def t_max(self) -> Any:
+        """The end of the interval, or its start if the integration runs backwards."""
+        return wnp.maximum(*self._span)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NotReplayable(f"{self._problem.name}: {name} of the continuous solution depends on values")
+
+
 #: arguments of SciPy's function that are not options of its method
 _PLAIN = ("t_eval", "dense_output", "events", "vectorized", "args", "jac", "jac_sparsity", "lband", "uband")
 
@@ -269,8 +317,6 @@ _PLAIN = ("t_eval", "dense_output", "events", "vectorized", "args", "jac", "jac_
 def _refuse(name, y0, times, method, call):
     if method not in EXPLICIT and np.ndim(call.get("rtol", 0.0)):
         raise NotReplayable(f"{name} by an implicit method with several relative tolerances cannot be recorded")
-    if call["dense_output"]:
-        raise NotReplayable(f"{name} with dense output cannot be recorded")
     if call["events"] and method not in (*EXPLICIT, *IMPLICIT):
         raise NotReplayable(f"{name} with events by {method} cannot be recorded")
     if y0.dtype not in (np.float64, np.complex128) or not 0 < np.size(times):

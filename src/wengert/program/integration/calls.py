@@ -146,7 +146,7 @@ class Integration:
                 raise
             except GuardError:  # also where an explicit method leaves the domain of a stiff problem
                 self._derived["is_stiff"] = True
-        return self.run_by("Radau", times, start, parameters, memory)
+        return self.run_by(methods.of_tangents("Radau", self.system.states), times, start, parameters, memory)
 
     def run_by(self, method, times, start, parameters, memory, monitor=None):
         """Integrate by a method; see `run`. The monitor is told of each step; see `Stepper.watched`."""

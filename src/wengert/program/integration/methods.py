@@ -14,20 +14,23 @@ IMPLICIT = ("Radau", "BDF")
 FOREIGN = ("LSODA", "odeint")
 #: takes the place of those: DOP853, and Radau from where that finds the equations stiff
 SWITCHING = "DOP853 or Radau"
-#: takes the place of explicit methods for tangents
-ACCURATE = "accurate DOP853"
-NAMES = (*EXPLICIT, *IMPLICIT, *FOREIGN, SWITCHING, ACCURATE)
+#: take the place of explicit methods, and of implicit ones for few states, for tangents
+ACCURATE, ACCURATE_IMPLICIT = "accurate DOP853", "accurate Radau"
+NAMES = (*EXPLICIT, *IMPLICIT, *FOREIGN, SWITCHING, ACCURATE, ACCURATE_IMPLICIT)
+
+#: tolerances of the last three relative to the given ones: tangents add up the errors of the solution, DOP853
+#: interpolates over long steps, and tangents that are large for a short time, as at a jump of a relaxation oscillator,
+#: lose digits
+TOLERANCES = {SWITCHING: 0.1, ACCURATE: 0.1, ACCURATE_IMPLICIT: 0.03}
+
+#: relative tolerance below which they are not reduced
+MIN_TOLERANCE = 1e-13
 
 #: maximum number of states for which derivatives of BDF are by Radau, whose steps depend on no earlier ones: where
-#: tangents are large for a short time, as at a jump of a relaxation oscillator, those of BDF lose their digits
+#: tangents are large for a short time, those of BDF lose more digits
 MAX_COLLOCATED = 50
 
-#: tolerances of the last two relative to the given ones: tangents add up the errors of the solution, and DOP853
-#: interpolates over long steps
-TOLERANCE = 0.1
-
 _ROOT = math.sqrt(6)
-_EPS = float(np.finfo(float).eps)
 
 #: matrix of the Radau IIA method of order 5
 RADAU = np.array(
@@ -45,18 +48,26 @@ def of_tangents(name: str, states: int) -> str:
         return ACCURATE
     if name in FOREIGN:
         return SWITCHING
-    return "Radau" if name == "BDF" and states <= MAX_COLLOCATED else name
+    return ACCURATE_IMPLICIT if name in IMPLICIT and states <= MAX_COLLOCATED else name
+
+
+def _tightened(name: str, options: dict) -> dict:
+    """Return the options with the tolerances of a method."""
+    rtol, factor = options["rtol"], TOLERANCES[name]
+    reduced = np.maximum(factor * rtol, np.minimum(rtol, MIN_TOLERANCE))
+    return options | {"rtol": reduced, "atol": factor * options["atol"]}
 
 
 def stepper(name: str, options: dict, memory: float) -> tuple[Any, bool]:
     """Return a stepper, and whether its method is implicit."""
+    if name in TOLERANCES:
+        options = _tightened(name, options)
     if name in EXPLICIT or name in (SWITCHING, ACCURATE):
         from scipy.integrate._ivp import rk
 
         from wengert.program.integration.explicit import Explicit
 
         if name not in EXPLICIT:
-            options = options | {key: np.maximum(TOLERANCE * options[key], _EPS) for key in ("rtol", "atol")}
             return Explicit(rk.DOP853, options, memory, name == SWITCHING), False
         return Explicit(getattr(rk, name), options, memory), False
     if name in FOREIGN:
