@@ -25,7 +25,7 @@ from wengert.errors import GuardError
 from wengert.implicit.recorded import sliced
 from wengert.program.integration.builder import integration_row
 from wengert.program.integration.calls import Integration
-from wengert.program.integration.events import Events, Once, events_row, once_row
+from wengert.program.integration.events import Events, Limited, events_row, limited_row
 from wengert.program.integration.methods import EXPLICIT, IMPLICIT
 from wengert.program.integration.system import MissingBranch, System
 from wengert.program.ir.call import FOLDS, PRODUCTS, Operand
@@ -42,6 +42,12 @@ from wengert.scipy.results import recorded_result
 
 #: maximum number of states for implicit methods, which factorise dense matrices, unless Jacobians are sparse
 MAX_STATES = 500
+
+#: highest order of derivatives in times, and of events, in programs
+ORDER_IN_TIMES = 2
+
+#: number of output times up to which second derivatives in them are in programs
+MAX_ADVANCED = 16
 
 #: options of SciPy's methods
 OPTIONS = {"rtol", "atol", "first_step", "max_step"}
@@ -408,8 +414,11 @@ class _Recorded:
         made._disabled = self.around.disabled
         return made
 
-    def appended(self, make, row, times):
-        """Append a call, and return it and its result; `make` returns it, given the number of times."""
+    def appended(self, make, row, times, start=None):
+        """Append a call, and return it and its result; `make` returns it, given the number of times.
+
+        The state at the start is `start`, which has the value of the initial one.
+        """
         plain, code = np.ascontiguousarray(plain_copy(times), dtype=float), self.around.code
         x, found = np.concatenate([plain[:1], self.start]), None
         if not self.parts:
@@ -428,7 +437,7 @@ class _Recorded:
         args: list = []
         operands: list = []
         code.run()
-        for value, given in zip((plain, self.start), (times, self.y0)):
+        for value, given in zip((plain, self.start), (times, self.y0 if start is None else start)):
             args.append(Operand(len(operands)) if is_traced(given) else value)
             operands += [code.output(given)] if is_traced(given) else []
         args += [Operand(len(operands) + k) for k in range(len(self.leaves))]
@@ -445,8 +454,36 @@ class _Recorded:
         return Integration(self.system, shapes, method, options | {"may_jump": self.may_jump} | more, memory, size)
 
     def states(self, times, **more):
-        """Append an integration with start, end and output times, and return the states there, of shape (T, n)."""
-        return self.appended(lambda size: self.integration(size, **more), integration_row, times)[1][0]
+        """Append an integration with start, end and output times, and return the states there, of shape (T, n).
+
+        Derivatives in many times are of first order, in few times of second order.
+        """
+        if not is_traced(times) or np.size(times) > 2 + MAX_ADVANCED:
+            return self.fixed_states(times, None, **more)
+        fixed = stop_gradient(times)
+        found = self.fixed_states(fixed, self.state_at_start(times), **more)
+        late = times - fixed
+        moved = []
+        for t, y, dt in zip(fixed[2:], found, late[2:]):
+            moved.append(self.advanced(t, y, dt, self.f(t, y)))
+        return self.limited(wnp.stack(moved))
+
+    def fixed_states(self, times, start, **more):
+        """Do the same from the state at the start, with derivatives of first order in the times."""
+        return self.appended(lambda size: self.integration(size, **more), integration_row, times, start)[1][0]
+
+    def state_at_start(self, times):
+        """Return the initial state as the one at the value of the start, with derivatives up to second order."""
+        if not is_traced(times):
+            return None
+        t = stop_gradient(times[0])
+        y = self.y0
+        return self.limited(self.advanced(t, y, t - times[0], self.f(t, y)))
+
+    def advanced(self, t, y, late, slope):
+        """Return the state a time `late` after t, of value 0, with derivatives up to second order in it."""
+        half = 0.5 * late
+        return y + late * self.f(t + half, y + half * slope)
 
     def events(self, times, limits, directions):
         """Append the search for events.
@@ -482,23 +519,30 @@ class _Recorded:
     def event(self, g, times, roots, rates):
         """Return the times of the events of a function, given as constants, and the states there.
 
-        A step of Newton's method from the root, which changes no number, has the derivative of the root.
+        Two chord steps from the root, which change no number, have the first two derivatives of the root.
         """
         if not len(roots):
             return np.zeros(0), np.zeros((0, self.start.size))
-        y = self.states(wnp.concatenate([times[:2], roots]), stops_early=True)
-        values = wnp.concatenate([g(t, state) for t, state in zip(roots, y)])
-        steps = (stop_gradient(values) - values) / rates
-        slopes = wnp.stack([self.f(t, state) for t, state in zip(roots, y)])
-        return self.once(roots + steps), self.once(y + slopes * steps[:, None])
+        fixed = stop_gradient(times[:2]) if is_traced(times) else times[:2]
+        found = self.fixed_states(wnp.concatenate([fixed, roots]), self.state_at_start(times), stops_early=True)
+        t_events, y_events = [], []
+        for t, rate, y in zip(roots, rates, found):
+            moved, state, slope = t, y, self.f(t, y)
+            for _ in range(ORDER_IN_TIMES):
+                value = g(moved, state)[0]
+                moved = moved + (stop_gradient(value) - value) / rate
+                state = self.advanced(t, y, moved - t, slope)
+            t_events.append(moved)
+            y_events.append(state)
+        return self.limited(wnp.stack(t_events)), self.limited(wnp.stack(y_events))
 
-    def once(self, x):
-        """Return a value without second derivatives."""
+    def limited(self, x):
+        """Return a value without higher derivatives."""
         if not is_traced(x):
             return x
         code = self.around.code
         code.run()
-        made = ProgramCall(Once(np.shape(x)), (Operand(0),), {}, [code.output(x)], once_row)
+        made = ProgramCall(Limited(np.shape(x), ORDER_IN_TIMES), (Operand(0),), {}, [code.output(x)], limited_row)
         plain = np.ascontiguousarray(plain_copy(x))
         return self.around.called(made, (np.dtype(float), plain.shape, None), plain)
 

@@ -11,7 +11,8 @@ are controlled by the tangents as well:
   tangent, the adjoint of y is F^T g_dot + (dF^T) g.
 - The adjoint of the adjoint consists of these two.
 - An output time moves the solution there by the slope, and the start moves it as the initial state, by minus the
-  slope. These derivatives are of first order.
+  slope. These derivatives are of first order; where times are few, the caller composes them from integrations at fixed
+  times (`wengert.scipy.recorded_integration`).
 """
 
 from __future__ import annotations

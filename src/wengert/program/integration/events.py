@@ -1,8 +1,8 @@
-"""Events of an integration as IR instructions: a call that finds their times, and one that refuses second derivatives.
+"""Events of an integration as IR instructions: a call that finds their times, and one that limits derivatives.
 
 The times are roots of functions of time and state along the solution.  Their number is part of a recording: a program
 fails where there are more or fewer.  The derivatives are composed of other instructions, see
-`wengert.scipy.recorded_integration`; these are of first order.
+`wengert.scipy.recorded_integration`; these are of first and second order.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from wengert.program.derivatives import NotDerivable, program_row
 from wengert.program.integration.calls import Integration
 from wengert.program.ir.call import Call, Operand, perturbed
 from wengert.program.ir.ir import Listing
+from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.ir.opcodes import Op
-from wengert.program.ir.verify import Verifier, check_fields, expect, is_a, is_shape
+from wengert.program.ir.verify import Verifier, check_fields, expect, is_a, is_count, is_shape
 from wengert.program.program import Program
 
 _FLOAT = np.dtype(float)
@@ -156,36 +157,81 @@ class _Watch:
         return rate
 
 
-class Once:
-    """Call that returns its argument, of this shape, and has first derivatives only.
+class Limited:
+    """Call that returns its argument x, of this shape, and has derivatives up to an order only.
 
-    Its derivative returns a direction, and has x as a second argument, so that no derivative in x passes it.
+    Its derivative of order k is a call with k directions before x: the direction for k = 1, and zeros for others.
+    So no derivative of an order above the highest passes it without an error.
     """
 
-    def __init__(self, shape: tuple, is_direction: bool = False):
-        self.shape, self.is_direction = shape, is_direction
-        self.__name__ = self.__qualname__ = "first order"
+    def __init__(self, shape: tuple, highest: int, order: int = 0):
+        self.shape, self.highest, self.order = shape, highest, order
+        self.__name__ = self.__qualname__ = f"order {highest}"
 
-    def __call__(self, x, *at):
-        return np.array(x)
+    def __call__(self, *given):
+        return np.array(given[0]) if self.order < 2 else np.zeros(self.shape)
+
+    def _begin(self, call, count):
+        """Return IR with `count` inputs, the result and the operands; those inputs; and the arguments of the call."""
+        made = Listing()
+        total = count + 1 + sum(type(x) is Operand for x in call.args)
+        made.inputs = [made.add(Op.INPUT, (_FLOAT, self.shape, None), k) for k in range(total)]
+        given, operands = made.inputs[:count], made.inputs[count + 1 :]
+        arguments = [int(operands[x.position]) if type(x) is Operand else x for x in call.args]
+        return made, [int(v) for v in given], arguments
+
+    def _along(self, made, place, direction, arguments):
+        """Append the derivative in the argument at a place along a direction; return None if it is zero."""
+        *directions, x = arguments
+        order = self.order
+        if place == order:
+            directions, order = [*directions, direction], order + 1
+        elif order == 1:
+            directions = [direction]
+        else:
+            return None
+        if order > self.highest:
+            raise NotDerivable(f"derivatives of solve_ivp in times above order {self.highest} are not in programs")
+        given = [*directions, x]
+        values = [v for v in given if type(v) is int]
+        count = iter(range(len(values)))
+        args = tuple(Operand(next(count)) if type(v) is int else v for v in given)
+        made_call = Call(Limited(self.shape, self.highest, order), args, {}, values, limited_row)
+        return int(made.add(Op.CALL, (_FLOAT, self.shape, None), made.call(made_call)))
+
+    def _sum(self, made, terms):
+        found = None
+        for v in terms:
+            if v is not None:
+                found = v if found is None else int(made.add(OPCODES["add"], (_FLOAT, self.shape, None), found, v))
+        return int(made.filled(0.0, self.shape)) if found is None else found
 
     def tangent(self, call: Call, moved: list, known: list) -> Listing:
         """Return the IR of the tangent; see `wengert.program.ir.call.is_solution`."""
-        if self.is_direction:
-            raise NotDerivable("second derivatives of events of solve_ivp are not in programs")
-        made = Listing()
-        made.inputs = [made.add(Op.INPUT, (_FLOAT, self.shape, None), k) for k in range(3)]
-        operands = [int(made.inputs[0]), int(made.inputs[2])]
-        linear = Call(Once(self.shape, True), (Operand(0), Operand(1)), {}, operands, once_row)
-        made.outputs = [int(made.add(Op.CALL, (_FLOAT, self.shape, None), made.call(linear)))]
+        made, directions, arguments = self._begin(call, len(moved))
+        along = dict(zip(moved, directions))
+        terms = [
+            self._along(made, k, along[x.position], arguments)
+            for k, x in enumerate(call.args)
+            if type(x) is Operand and x.position in along
+        ]
+        made.outputs = [self._sum(made, terms)]
         return made
 
-    adjoints = tangent  # the map is symmetric
+    def adjoints(self, call: Call, wanted: list, known: list) -> Listing:
+        """Return the IR of the adjoints, which are symmetric; see `wengert.program.ir.call.is_solution`."""
+        made, (g,), arguments = self._begin(call, 1)
+        made.outputs = [
+            self._sum(made, [self._along(made, k, g, arguments) for k, x in enumerate(call.args) if x == Operand(j)])
+            for j in wanted
+        ]
+        return made
 
     def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
-        """Raise `MalformedProgram` unless the call has a valid operand and its type; see `ir.verify`."""
-        check_fields(self, {"shape": is_shape, "is_direction": bool})
-        expect(len(call.args) == 1 + self.is_direction and kind[:2] == (_FLOAT, self.shape), "has other operands")
+        """Raise `MalformedProgram` unless the call has valid operands and their type; see `ir.verify`."""
+        check_fields(self, {"shape": is_shape, "highest": is_count, "order": is_count})
+        expect(self.order <= self.highest, "has a derivative of a higher order than it has")
+        expect(len(call.args) == 1 + self.order and kind[:2] == (_FLOAT, self.shape), "has other operands")
         for x in call.args:
             own = types[x.position][:2] if type(x) is Operand else (np.asarray(x).dtype, np.shape(x))
             expect(own == (_FLOAT, self.shape), "has an operand of another type")
@@ -193,4 +239,4 @@ class Once:
 
 #: the times are found as constants; their derivatives are composed elsewhere
 events_row = registry.Primitive("events", "constant", curvature="none", home=f"{__name__}.events_row")
-once_row = program_row("once", f"{__name__}.once_row")
+limited_row = program_row("limited", f"{__name__}.limited_row")
