@@ -165,7 +165,7 @@ def test_undecided_bounds_raise():
 # ---- equations that follow from others
 
 
-#: flows from two sources to two sinks: what leaves the sources arrives at the sinks, so that any equation can be left out
+#: flows from two sources to two sinks: what leaves the sources arrives at the sinks, so any equation can be left out
 FLOWS = np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0], [1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0]])
 COSTS = np.array([1.0, 2.0, 3.0, 1.5])
 

@@ -167,10 +167,10 @@ cdef class LU:
         cdef double size = 0.0, other
         cdef double *x = self.w
         cdef double *signs = self.w + n
-        cdef int step
+        cdef int _step
         for i in range(n):
             x[i] = 1.0 / n
-        for step in range(5):
+        for _step in range(5):
             self.sparse.solve(x, False, 1)
             other = 0.0
             for i in range(n):
