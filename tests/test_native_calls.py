@@ -117,6 +117,9 @@ CASES = {
         lambda x: np.sum(np.tensordot(x.reshape(4, 4, 4), A[:4, :4], 1) ** 2),
         lambda x: np.sum(np.inner(x.reshape(8, 8), A) ** 2),
         lambda x: np.sum(np.outer(x[:20], x[20:40]) ** 2),
+        lambda x: np.sum(np.einsum("bij,jk->kbi", x.reshape(4, 4, 4), A[:4, :7]) ** 2),
+        lambda x: np.sum(np.einsum("ij,j,kj->ki", x.reshape(8, 8), x[::8], A[:5]) ** 2),
+        lambda x: np.sum(np.einsum("bij,bkj->bik", x.reshape(4, 4, 4), x.reshape(4, 4, 4)) ** 2),
     ],
     "rearrangements": [
         lambda x: np.sum(np.diag(x[:8]) @ A @ np.diag(x[8:16])),

@@ -2,9 +2,9 @@
 
 The evals of the checkout send the inputs, and check the results with its `manual` tool, which must have been built by
 ``make -C cpp && make -C tools/manual`` in the checkout; they run in the interpreter `--python`, with jax and torch.
-All processes run on one core, and tools take turns.  Times are those of the derivatives: of the first call, and the
-median of later ones, whose points all differ for wengert, so that none is remembered.  A result that is not valid has
-no time.
+All processes run on one core, and tools take turns.  Times are those of the derivatives, the least of first and of
+later calls; for wengert the points of all calls differ, so that no result is remembered.  A result that is not valid
+has no time.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import geometric_mean
 from typing import NamedTuple
 
 from benchmarks.measure import shown
@@ -52,8 +52,9 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-#: our determinant computes each minor once, as NumPy code would, and the others as often as it occurs
-OTHER_ALGORITHM = ("det",)
+#: rows that are not averaged: our determinant computes each minor once, others as often as it occurs; the gradient of
+#: `ode` by the manual tool is a closed form, without steps
+OTHER_ALGORITHM = {("det", "manual"), ("ode", "manual")}
 
 
 class Tool(NamedTuple):
@@ -147,11 +148,11 @@ class Cell(NamedTuple):
 
 
 def cell(lines):
-    """Return the least of several runs of the first time, and of the median of the later ones."""
+    """Return the least time of first and of later calls: other work on the machine only adds to it."""
     if not all(line.valid for line in lines):
         return Cell(math.inf, math.inf)
     first = min(line.nanoseconds[0] for line in lines)
-    later = min(median(line.nanoseconds[1:] or line.nanoseconds) for line in lines)
+    later = min(min(line.nanoseconds[1:] or line.nanoseconds) for line in lines)
     return Cell(first / 1e9, later / 1e9)
 
 
@@ -175,17 +176,13 @@ def measured(names, options):
 
 
 def rows(name, cells):
-    """Return the rows of an eval in a table."""
-    mark = "*" if name in OTHER_ALGORITHM else ""
-    cases = dict.fromkeys(case for case, _ in cells)
-    return [
-        "| "
-        + " | ".join([name + mark, case, *(text(cells.get((case, key)), "first") for key in TOOLS[:3])])
-        + " | "
-        + " | ".join(text(cells.get((case, key)), "later") for key in TOOLS)
-        + " |"
-        for case in cases
-    ]
+    """Return the rows of an eval in a table; a star marks times that are not averaged."""
+    found = []
+    for case in dict.fromkeys(case for case, _ in cells):
+        first = [text(cells.get((case, key)), "first") for key in TOOLS[:3]]
+        later = [text(cells.get((case, key)), "later") + "*" * ((name, key) in OTHER_ALGORITHM) for key in TOOLS]
+        found.append(f"| {' | '.join([name, case, *first, *later])} |")
+    return found
 
 
 def text(found, field):
@@ -194,26 +191,25 @@ def text(found, field):
     return shown(getattr(found, field)) if math.isfinite(found.later) else "not valid"
 
 
-def ratios(cells, others):
-    """Return our later times over the best of other tools, one for each case that any of them computes."""
-    best = {
-        case: min((cells[case, key].later for key in others if (case, key) in cells), default=math.inf)
-        for case, _ in cells
-    }
-    return [cells[case, "wengert"].later / best[case] for case in best if math.isfinite(best[case])]
+def ratios(name, cells, others):
+    """Return our later times over the least of other tools, one for each case that any of them computes."""
+    found = []
+    for case in dict.fromkeys(case for case, key in cells if key == "wengert"):
+        taking = [key for key in others if (case, key) in cells and (name, key) not in OTHER_ALGORITHM]
+        best = min((cells[case, key].later for key in taking), default=math.inf)
+        if math.isfinite(best):
+            found.append(cells[case, "wengert"].later / best)
+    return found
 
 
 def summary(found):
-    """Return what the table says: in how many evals we are first, and by how much."""
-    for title, others in (("fastest Python tool", ("jax", "pytorch")), ("manual", ("manual",))):
-        means = {
-            name: geometric_mean(values)
-            for name, cells in found.items()
-            if name not in OTHER_ALGORITHM and (values := ratios(cells, others))
-        }
-        listed = ", ".join(f"{name} {value:.2g}" for name, value in means.items())
+    """Return geometric means of our times over those of other tools."""
+    for title, others in (("the fastest Python tool", TOOLS[1:3]), ("the manual tool", TOOLS[3:])):
+        values = {name: ratios(name, cells, others) for name, cells in found.items()}
+        means = {name: geometric_mean(value) for name, value in values.items() if value}
         if means:
-            yield f"Time over that of {title}: geometric mean {geometric_mean(means.values()):.2g}, by eval {listed}."
+            listed = ", ".join(f"{name} {value:.2g}" for name, value in means.items())
+            yield f"Time over that of {title}: geometric mean {geometric_mean(means.values()):.2g}; {listed}."
 
 
 TOOLS = ("wengert", "jax", "pytorch", "manual")

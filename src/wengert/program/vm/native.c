@@ -479,22 +479,47 @@ static int wg_convolve(const wg_native *call, char **in, char *out, char *spare)
     return 0;
 }
 
+/* Add n products of `count` factors to `y`, in their order; `by` holds the strides of y and of each factor. */
+static void wg_add_products(double *restrict y, const double *const *from, const int64_t *by, int count, int64_t n) {
+    const double *const a = from[0], *const b = from[count - 1];
+    const int64_t step = by[0], s = by[1], t = by[count];
+    int64_t i;
+    int k;
+    if (count == 2 && step == 0) {
+        double total = *y;
+        for (i = 0; i < n; i++) total += a[i * s] * b[i * t];
+        *y = total;
+    } else if (count == 2 && step == 1 && s == 0 && t == 1) {
+        const double factor = *a;
+        for (i = 0; i < n; i++) y[i] += factor * b[i];
+    } else if (count == 2) {
+        for (i = 0; i < n; i++) y[i * step] += a[i * s] * b[i * t];
+    } else {
+        for (i = 0; i < n; i++) {
+            double term = a[i * s];
+            for (k = 1; k < count; k++) term *= from[k][i * by[k + 1]];
+            y[i * step] += term;
+        }
+    }
+}
+
 /* Sum of products over labels. Parameters: number of labels, lengths, strides of the result and of each factor. */
 static int wg_contract(const wg_native *call, char **in, char *out, char *spare) {
     const int labels = (int)call->params[0], last = labels - 1;
     const int64_t *size = call->params + 2, *steps = size + labels;
+    const double *from[WG_MAX_OPERANDS] = {0};
+    int64_t by[WG_MAX_OPERANDS + 1] = {0};
     ptrdiff_t at[WG_MAX_OPERANDS + 1] = {0}, index[WG_MAX_AXES] = {0};
-    double *y = (double *)out;
     int d, k;
     (void)spare;
     memset(out, 0, (size_t)call->params[1] * sizeof(double));
     for (d = 0; d < labels; d++)
         if (size[d] == 0) return 0;
+    for (k = 0; labels && k <= call->count; k++) by[k] = steps[k * labels + last];
     for (;;) {
-        double term = ((const double *)in[0])[at[1]];
-        for (k = 1; k < call->count; k++) term *= ((const double *)in[k])[at[k + 1]];
-        y[at[0]] += term;
-        for (d = last; d >= 0; d--) {
+        for (k = 0; k < call->count; k++) from[k] = (const double *)in[k] + at[k + 1];
+        wg_add_products((double *)out + at[0], from, by, call->count, labels ? size[last] : 1);
+        for (d = last - 1; d >= 0; d--) {
             const int more = ++index[d] < size[d];
             for (k = 0; k <= call->count; k++) at[k] += (more ? 1 : 1 - size[d]) * steps[k * labels + d];
             if (more) break;
