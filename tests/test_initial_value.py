@@ -437,6 +437,28 @@ def test_known_problems(name, method):
     assert np.max(np.abs(found / expected - 1)) < tolerances[method]
 
 
+@pytest.mark.parametrize("method", ["RK45", "Radau"])
+def test_a_jump_at_the_start(method):
+    """A mass on a spring starts from rest against dry friction: y = p + (2 - p) cos t."""
+
+    def end(p):
+        def rate(t, y):
+            return [y[1], -p * np.sign(y[1]) - y[0]]
+
+        return solve_ivp(rate, (0, 3), [2.0, 0.0], method, t_eval=[3.0], **TIGHT).y[0, -1]
+
+    for derivative in (wg.grad(end), wg.compile(wg.grad(end))):
+        assert derivative(0.3) == pytest.approx(1 - np.cos(3.0), rel=1e-5)
+
+
+def test_a_jump_at_the_start_that_depends_on_variables():
+    def end(time):
+        return solve_ivp(lambda t, y: -y + (1.0 if t > time else 0.0), (0, 2), [1.0], **TIGHT).y[0, -1]
+
+    with pytest.raises(wg.NonSmoothError, match="jumps at t = 0,"):
+        wg.grad(end)(0.0)
+
+
 def orbit(x, t):
     """Position on a Kepler orbit after its pericentre, in the gravity and the eccentricity; also of complex numbers."""
     gravity, e = x

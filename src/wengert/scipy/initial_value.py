@@ -443,7 +443,8 @@ class _Integration:
         args, made = tuple(map(stripped, self.args)), self.right_hand_side
 
         def moving(fun):
-            return moving_jump(made(fun, args), changed, solver.doubtful)
+            start = None if is_traced(self.initial_state) else self.plain_span[0]
+            return moving_jump(made(fun, args), changed, solver.doubtful, start)
 
         time = run_plain(moving, self.fun)
         if time is not None:
@@ -454,11 +455,10 @@ class _Integration:
             )
 
     def with_changes(self):
-        """Return the right-hand side on plain values, with small changes of the state and of all traced values."""
+        """Return the right-hand side on plain values, with small changes of all traced values."""
         abstracted = Abstracted(self.fun, self.args)
         values = [change(plain_copy(value)) for value in abstracted.take()]
-        f = self.right_hand_side(*abstracted.live.filled(values))
-        return lambda t, y: f(t, change(y))
+        return self.right_hand_side(*abstracted.live.filled(values))
 
     def wanted(self, found):
         """Return the times at which the solution is needed, in the order of the steps."""

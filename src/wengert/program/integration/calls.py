@@ -171,12 +171,12 @@ class Integration:
         if monitor is not None:
             stepper.monitor = None
         if self.options["may_jump"] and system.copies > 1:
-            self.check_jumps(stepper.doubtful, start, parameters)
+            self.check_jumps(stepper.doubtful, times[0], start, parameters)
         for each in {id(each): each for each in fields}.values():
             each.settle(keeps)
         return stepper, y
 
-    def check_jumps(self, steps, start, parameters):
+    def check_jumps(self, steps, first, start, parameters):
         """Raise if the right-hand side jumps in a step at a time that depends on what is differentiated."""
         primal, p = self.system.primal, parameters[:1]
         own = field.Field(primal, p)
@@ -185,7 +185,7 @@ class Integration:
             own.settle()
             return
         changed = field.Field(primal, np.where(parameters[1:].any(0), jumps.change(p), p))
-        time = jumps.moving_jump(own.slope, lambda t, y: changed.slope(t, jumps.change(y)), steep)
+        time = jumps.moving_jump(own.slope, changed.slope, steep, None if start[1:].any() else first)
         own.settle()
         changed.settle()
         if time is not None:

@@ -97,13 +97,23 @@ def along(f: Callable, start: float, y: np.ndarray, end: float, z: np.ndarray) -
     return lambda t: np.asarray(f(t, y + (t - start) / (end - start) * (z - y)))
 
 
-def moving_jump(f: Callable, g: Callable, steps: list) -> float | None:
-    """Return a time at which a right-hand side jumps, and at another one in `g`, its changed version; None if nowhere.
+def moving_jump(f: Callable, g: Callable, steps: list, start: float | None = None) -> float | None:
+    """Return a time at which a right-hand side jumps in a step, and elsewhere after a small change; None if nowhere.
 
-    Steps are ``(start, y, end, z)``: from state y to z.
+    Parameters
+    ----------
+    f, g : callable
+        The right-hand side, and that of changed parameters, as functions of time and state.
+    steps : list of tuple
+        ``(start, y, end, z)``: from state y to z.
+    start : float, optional
+        A time at which the state is not changed: that of a constant initial state, as one at rest with dry friction.
     """
     for step in steps:
         pair = jump_between(along(f, *step), step[0], step[2])
-        if pair is not None and moves(along(f, *step), along(g, *step), pair):
+        if pair is None:
+            continue
+        changed = g if pair[0] == start else (lambda t, y: g(t, change(y)))
+        if moves(along(f, *step), along(changed, *step), pair):
             return pair[0]
     return None
