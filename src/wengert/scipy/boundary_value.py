@@ -18,7 +18,7 @@ from wengert.containers import plain_copy
 from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced, is_traced
 from wengert.core.rebind.rebind import rebound
-from wengert.errors import ConvergenceError, UnsupportedFunctionError
+from wengert.errors import ConvergenceError
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import check_replayable, implicit, in_derivative, plain_function, with_bits
 from wengert.scipy.initial_value import run_plain, vector
@@ -51,10 +51,8 @@ def solve_bvp(fun: Callable, bc: Callable, x: Any, y: Any, p: Any = None, *other
         Within a derivative, if no solution is found.
     SingularJacobianError
         Within a derivative, if the equations do not determine the solution.
-    UnsupportedFunctionError
-        Within a derivative, for equations with a singular term `S`.
     TracedValueError
-        If a tolerance or another option is a traced value.
+        If a tolerance, the singular term `S` or another option is a traced value.
 
     See Also
     --------
@@ -91,11 +89,9 @@ def solve_bvp(fun: Callable, bc: Callable, x: Any, y: Any, p: Any = None, *other
     given = _SIGNATURE.bind(fun, bc, x, y, p, *others, **options).arguments
     options = {key: value for key, value in given.items() if key not in ("fun", "bc", "x", "y", "p")}
     check_plain(name, "solution", options, "fun_jac", "bc_jac")
-    if options.get("S") is not None:
-        raise UnsupportedFunctionError(f"{name}: equations with a singular term S have no derivatives")
     mesh = vector(x)
     found = _run(name, fun, bc, mesh, stripped(y), stripped(p), options)
-    equations = _Collocation(fun, bc, mesh, found)
+    equations = _Collocation(fun, bc, mesh, found, options.get("S"))
     z = np.concatenate([np.ravel(found.y), found.p if equations.has_parameters else []])
     jac: Any = "auto"
     if z.size > MAX_DENSE:
@@ -125,10 +121,16 @@ def _run(name, fun, bc, mesh, y, p, options):
 
 
 class _Collocation:
-    """The equations of collocation by cubic polynomials, at the middle of each interval of a mesh."""
+    """The equations of collocation by cubic polynomials, at the middle of each interval of a mesh.
 
-    def __init__(self, fun, bc, mesh, found):
+    With a singular term the slopes are ``f(x, y) + S y / (x - a)``, and their limit at the start a is
+    ``pinv(I - S) f(a, y)``, since S y vanishes there.
+    """
+
+    def __init__(self, fun, bc, mesh, found, S):
         self.fun, self.bc, self.shape = fun, bc, found.y.shape
+        self.S = None if S is None else np.asarray(S, dtype=float)
+        self.limit = None if S is None else np.linalg.pinv(np.eye(len(self.S)) - self.S)
         self.has_parameters = found.p is not None
         start, end = found.x[0], found.x[-1]
         self.mesh = found.x
@@ -141,12 +143,21 @@ class _Collocation:
         return wnp.reshape(z[:n], self.shape), (z[n:],) if self.has_parameters else ()
 
     def slopes(self, x, y, p):
-        return from_list(rebound(self.fun)(x, y, *p))
+        """Return the slopes at points between those of the mesh."""
+        found = from_list(rebound(self.fun)(x, y, *p))
+        return found if self.S is None else found + self.S @ y / (x - self.mesh[0])
+
+    def slopes_at_mesh(self, y, p):
+        if self.S is None:
+            return self.slopes(self.mesh, y, p)
+        found = from_list(rebound(self.fun)(self.mesh, y, *p))
+        later = found[:, 1:] + self.S @ y[:, 1:] / (self.mesh[1:] - self.mesh[0])
+        return wnp.concatenate([self.limit @ found[:, :1], later], axis=1)
 
     def residual(self, z):
         y, p = self.parts(z)
         h = self.mesh[1:] - self.mesh[:-1]
-        slopes = self.slopes(self.mesh, y, p)
+        slopes = self.slopes_at_mesh(y, p)
         middle = 0.5 * (y[:, 1:] + y[:, :-1]) - 0.125 * h * (slopes[:, 1:] - slopes[:, :-1])
         centre = self.slopes(self.mesh[:-1] + 0.5 * h, middle, p)
         change = y[:, 1:] - y[:, :-1] - h / 6 * (slopes[:, :-1] + slopes[:, 1:] + 4 * centre)
@@ -158,7 +169,7 @@ class _Collocation:
         from wengert.scipy.interpolate import CubicHermiteSpline  # imported here: few programs need splines
 
         y, p = self.parts(z)
-        slopes = self.slopes(self.mesh, y, p)
+        slopes = self.slopes_at_mesh(y, p)
         spline = CubicHermiteSpline(self.mesh, y, slopes, axis=1)
 
         def sol(t):
