@@ -166,7 +166,7 @@ FUNCTIONS = {
     in_place: 20,
     rolled: 30,
     padded: 30,
-    two_species: 30,
+    two_species: 31,
     driven: 20,
     leapfrog: 20,
     trajectory: 20,

@@ -86,6 +86,7 @@ class Program(Runner):
     """
 
     _rolls = True
+    _rolls_small = False  # whether loops over small arrays are rolled: see `_with_loops`
     _gathers = True  # whether stencil fusion runs
     _keeps_arrays = False  # scalar replacement did not pay for the function, so its derivatives skip it
     _tier = "auto"  # see `tiered`
@@ -164,7 +165,7 @@ class Program(Runner):
     def _passed(self, stage, code, runs=1, **given):
         """Run one stage of the pipeline with this program's options; `given` are arguments of the stage."""
         options = self._may_vectorise, self._keeps_arrays, self._gathers, self._tier == "llvm", runs, self._disabled
-        return pipeline.run(stage, code, pipeline.Options(self._exact, *options), **given)
+        return pipeline.run(stage, code, pipeline.Options(self._exact, *options, self._rolls_small), **given)
 
     @property
     def _applied_passes(self) -> tuple:
@@ -301,6 +302,12 @@ class Program(Runner):
             self._derived[key] = make()
         return self._derived[key]
 
+    def _with_loops(self):
+        """Return a copy whose loops over small arrays are rolled, as are those of its derivatives by one sweep."""
+        made = copy.copy(self)
+        made._rolls_small = True
+        return made
+
     def _with_ir(self, listing: Listing) -> Program:
         """Return a program like this one with other IR, which returns its first output."""
         return self._like(self._name, listing, FIRST_OUTPUT)
@@ -403,6 +410,7 @@ class Program(Runner):
         run = self._passed("derivative", listing)
         made = Program(name, run.code, self._form, result, self._exact, self._example, self._floats)
         made._rolls, made._tier, made._keeps_arrays = self._rolls, self._tier, self._keeps_arrays
+        made._rolls_small = self._rolls_small
         made._disabled, made._history, made._source = self._disabled, tuple(run.log), self._source
         return made
 
@@ -536,7 +544,8 @@ class Program(Runner):
             raise MalformedProgram(f"this program is damaged: {error}. Record it again") from None
 
     #: optional attributes of a state, with their types
-    _optional = dict.fromkeys(("_rolls", "_gathers", "_keeps_arrays"), bool) | {"_history": tuple, "_searches": tuple}
+    _optional = dict.fromkeys(("_rolls", "_rolls_small", "_gathers", "_keeps_arrays"), bool)
+    _optional |= dict.fromkeys(("_history", "_searches"), tuple)
     _optional |= {"_source": callable}
     _optional |= {"_tier": TIERS.__contains__, "_disabled": lambda x: type(x) is frozenset and x <= {*pipeline.names()}}
 

@@ -126,22 +126,26 @@ def _innermost_function(bound):
     return bound
 
 
-def _derivation(f):
-    """Return the function that makes a derivative's program from its function's; None if it must be traced."""
+def _derivation(f, rolls=True):
+    """Return the function that makes a derivative's program from its function's; None if it must be traced.
+
+    `rolls`: whether loops over small arrays are rolled if the derivative takes one sweep.
+    """
     if not isinstance(f, Operator) or f.has_aux or not isinstance(f.argnums, int) or f.argnums < 0:
         return None
     is_sparse = hasattr(f, "of_program")
     if not is_sparse and getattr(f, "with_value", False):
         is_direct = type(f) is Gradient and not isinstance(f.f, Operator)
-        return (lambda program: program._made("value_and_grad", f.argnums)) if is_direct else None
+        return (lambda program: program._with_loops()._made("value_and_grad", f.argnums)) if is_direct else None
     if not is_sparse and getattr(f, "holomorphic", False):
         return None
     make = (lambda program, _: f.of_program(program)) if is_sparse else _PROGRAMS.get(type(f))
     if make is None or (type(f) in (JVP, HVP) and f.argnums):
         return None
     if not isinstance(f.f, Operator) or not f.f.is_derivative:
-        return lambda program: make(program, f.argnums)
-    below = _derivation(f.f)
+        rolls = rolls and not is_sparse and make not in (Program.jacobian, Program.hessian)
+        return lambda program: make(program._with_loops() if rolls else program, f.argnums)
+    below = _derivation(f.f, rolls=False)
     if below is None or type(f.f) in (JVP, HVP):
         return None
     return lambda program: make(below(program), f.argnums)

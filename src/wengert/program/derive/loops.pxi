@@ -17,22 +17,29 @@ class BackwardLoop:
         result, or ("zeros", ...).
     adjoints : list of tuple
         Pairs of an operand of the forward call and the result that is its adjoint.
-    entries : list of int
-        Carried values that the forward loop must stack.
+    saving : Loop
+        The forward loop, which stacks what this one reads.
+    checked : list of int
+        Carried values that the caller must check for NaN after the loop.
     """
 
     loop: object
     given: list
     adjoints: list
-    entries: list
+    saving: object
+    checked: list
 
 
 @dataclasses.dataclass
 class ForwardLoop:
-    """A loop of values and tangents; `given` describes its operands: (is it a tangent?, operand of the call)."""
+    """A loop of values and tangents; `given` describes its operands: (is it a tangent?, operand of the call).
+
+    `checked` is as in `BackwardLoop`.
+    """
 
     loop: object
     given: list
+    checked: list
 
 
 def active_inputs(Listing body, Py_ssize_t carried, active):
@@ -67,10 +74,14 @@ def pulled_loop(loop, tuple active, example):
     found = pulled_back(body, [(v, count + j) for j, (v, _) in enumerate(seeds)], [body.inputs[k] for k in wrt],
                         example)
     found.outputs = [in_order(found, v) for v in found.outputs]
+    found, stored = with_stored_values(found, body, loop.steps)
+    found = without_first_guards(found, body.n)         # the forward loop checks them
+    saving = loop if not stored else with_stacks(loop, body, stored)
     sources = [("value", "entry", k) if k < carried else ("operand", None, k) for k in range(count)]
     sources += [source for _, source in seeds]
+    sources += [("value", "stack", len(body.outputs) + j) for j in range(len(stored))]
     moving = count + len(of_carried) + len(of_kept)
-    read = needed_for(found, found.outputs)
+    read = needed_for(found, found.outputs, True)
     is_read = [read[<int32_t>v] != 0 for v in found.inputs]
     order = [j for j in range(count, moving)]
     kept = [j for j in range(carried, first) if is_read[j]]
@@ -81,8 +92,86 @@ def pulled_loop(loop, tuple active, example):
     has_last = {k for word, k in loop.results if word == "last"}
     given = [("zeros", "last", source[2]) if source[1] == "last" and source[2] not in has_last else source
              for source in [sources[j] for j in (*order, *kept, *slices)]]
+    found, checked = with_guards_at_the_end(found, sums)
     made = Loop(found, loop.steps, sums, len(kept), results, not loop.backward)
-    return BackwardLoop(made, given, list(zip(wrt, results)), [j for j in slices if j < carried])
+    saving = saving.with_entries([j for j in slices if j < carried])
+    return BackwardLoop(made, given, list(zip(wrt, results)), saving, checked)
+
+
+cdef enum:
+    MAX_STORED_BYTES = 1 << 20      # of the intermediate values of all iterations, about a second-level cache
+
+
+cdef tuple with_stored_values(Listing code, Listing body, Py_ssize_t steps):
+    """Make values of the forward body that adjoints read inputs of a reverse body, if they are worth storing.
+
+    Return the new program, whose new inputs come last, and the values. Views, elements and cheap scalars are computed
+    again, from values that are stored.
+    """
+    cdef Listing found
+    cdef Py_ssize_t i
+    cdef int32_t v
+    cdef Block block = take(code.n * sizeof(int32_t))
+    cdef int32_t *of = <int32_t *>block.data
+    cdef bytearray read = needed_for(code, code.outputs)
+    cdef set wanted = {v for v in code.outputs if v < body.n}
+    cdef list stored = []
+    cdef Py_ssize_t nbytes = 0
+    for i in range(body.n, code.n):
+        if read[i] or code.ops[i] == GUARD:
+            wanted.update([v for v in operands(code, i) if v < body.n])
+    for i in range(body.n - 1, -1, -1):
+        if i not in wanted or code.ops[i] == INPUT or code.ops[i] == CONST or code.ops[i] == ARRAY:
+            continue
+        if is_stored(code, i):
+            stored.append(<int32_t>i)
+            nbytes += 8 * math.prod(code.types[code.kinds[i]][1])
+        else:
+            wanted.update(operands(code, i))
+    if nbytes * steps > MAX_STORED_BYTES:
+        return code, []
+    stored.reverse()
+    found = code.successor()
+    places = {v: len(code.inputs) + k for k, v in enumerate(stored)}
+    for i in range(code.n):
+        if i in places:
+            of[i] = emit(found, INPUT, places[i], -1, -1, code.kinds[i])
+        else:
+            of[i] = copied(code, i, of, found)
+    found.inputs = [of[<int32_t>v] for v in code.inputs] + [of[<int32_t>v] for v in stored]
+    found.outputs = [of[<int32_t>v] for v in code.outputs]
+    return found, stored
+
+
+cdef Listing without_first_guards(Listing code, Py_ssize_t n):
+    """Return the program without the guards among its first `n` instructions."""
+    cdef Listing found = code.successor()
+    cdef Py_ssize_t i
+    cdef Block block = take(code.n * sizeof(int32_t))
+    cdef int32_t *of = <int32_t *>block.data
+    for i in range(code.n):
+        of[i] = -1 if i < n and code.ops[i] == GUARD else copied(code, i, of, found)
+    found.inputs = [of[<int32_t>v] for v in code.inputs]
+    found.outputs = [of[<int32_t>v] for v in code.outputs]
+    return found
+
+
+cdef bint is_stored(Listing code, Py_ssize_t i) except -1:
+    """Return whether storing a value of a loop body costs less than computing it again."""
+    cdef int op = code.ops[i]
+    dtype, _, strides = code.types[code.kinds[i]]
+    if op == VIEW or op == LOAD or op == STOP or strides is not None or dtype != FLOAT:
+        return False
+    return code.kinds[i] > FLAG or has(op, IS_FUNCTION) or op == CALL or op == SUM
+
+
+cdef object with_stacks(loop, Listing body, list values):
+    """Return the loop with the values of its body in all iterations appended to its results."""
+    cdef Listing code = body.copy()
+    count = len(code.outputs)
+    code.outputs = code.outputs + values
+    results = (*loop.results, *[("stack", count + k) for k in range(len(values))])
+    return Loop(code, loop.steps, loop.carried, loop.kept, results, loop.backward)
 
 
 def pushed_loop(loop, tuple moved, example):
@@ -98,6 +187,7 @@ def pushed_loop(loop, tuple moved, example):
     example = [example_of(body.types[body.kinds[<int32_t>v]]) for v in body.inputs] if example is None else example
     found = pushed_forward(body, [(body.inputs[k], count + j) for j, k in enumerate(wrt)], results, example)
     found.outputs = [*body.outputs[:carried], *found.outputs]
+    found = without_first_guards(found, body.n)
     tangent = {k: count + j for j, k in enumerate(wrt)}
     sources = [(False, k) for k in range(count)] + [(True, k) for k in wrt]
     order = [*range(carried), *[tangent[k] for k in of_carried]]
@@ -109,8 +199,19 @@ def pushed_loop(loop, tuple moved, example):
     for word, k in loop.results:
         has_tangent = k in place if word != "zeros" else False
         in_layout.append((word, place[k]) if has_tangent else ("zeros", 8 * loop.length(word, k)))
-    made = Loop(reordered(found, [*order, *kept, *slices]), loop.steps, len(order), len(kept), in_layout, loop.backward)
-    return ForwardLoop(made, [sources[j] for j in (*order, *kept, *slices)])
+    found, checked = with_guards_at_the_end(reordered(found, [*order, *kept, *slices]), len(order))
+    has_last = {k for word, k in in_layout if word == "last"}
+    in_layout += [("last", k) for k in checked if k not in has_last]
+    made = Loop(found, loop.steps, len(order), len(kept), in_layout, loop.backward)
+    return ForwardLoop(made, [sources[j] for j in (*order, *kept, *slices)], checked)
+
+
+cdef tuple with_guards_at_the_end(Listing body, Py_ssize_t carried):
+    """Remove guards against NaN from a loop body; return it and the carried values to check after the loop instead."""
+    checked = checked_at_the_end(body, carried)
+    if checked is None:
+        return body, []
+    return live(without_implied_guards(body, [body.outputs[k] for k in checked])), checked
 
 
 cdef int32_t in_order(Listing code, int32_t v) except -1:
@@ -129,7 +230,7 @@ cdef Listing expanded_and_simplified(Listing code):
 
 
 cdef Listing reordered(Listing code, list order):
-    """Return the program without guards and with these inputs, in this order."""
+    """Return the program with these inputs, in this order."""
     cdef Listing found = code.copy()
     cdef Py_ssize_t i
     cdef int32_t v
@@ -137,4 +238,4 @@ cdef Listing reordered(Listing code, list order):
     for i, v in enumerate(inputs):
         found.as_[v] = <int32_t>i
     found.inputs = inputs
-    return simplified(live(found, False), False)        # exact programs have no loops
+    return simplified(found, False)         # exact programs have no loops

@@ -21,7 +21,7 @@ import numpy as np
 from wengert.core.tape.memory cimport Block, take
 from wengert.core.tape.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_POW, WG_SUBTRACT
 from wengert.program.ir.ir cimport (
-    FLAG, HAS_DERIVATIVE, SCALAR, Listing, copied, emit, has, names, overlaps, parted, whole_view,
+    FLAG, HAS_DERIVATIVE, IS_FUNCTION, SCALAR, Listing, copied, emit, has, names, overlaps, parted, whole_view,
 )
 from wengert.program.ir.opcodes cimport *
 
@@ -29,15 +29,18 @@ from wengert.core import frames
 from wengert.core.levels import caught
 from wengert.errors import NonSmoothError
 from wengert.program.ir import call_rules
-from wengert.program.ir.call import is_function, is_solution, is_told, known_solutions, static
+from wengert.program.ir.call import Call, Operand, is_function, is_solution, is_told, known_solutions, static
 from wengert.program.ir.reference import evaluated, example_of, of_type
 from wengert.program.ir.identity import Same
 from wengert.program.ir.ir import operands
 from wengert.program.ir.opcode_table import OPCODES, ROWS, primitive
 from wengert.program.passes.loop_recovery import Loop, call_of, is_loop, type_of_result
-from wengert.program.passes.simplify import folded, live, lowered, needed_for, simplified
+from wengert.program.passes.simplify import (
+    checked_at_the_end, folded, live, lowered, needed_for, simplified, without_implied_guards,
+)
 from wengert.program.tracing.trace import listed
 from wengert.program.vm.machine import Machine
+from wengert.registry import lookup
 
 cnp.import_array()
 
@@ -311,7 +314,7 @@ cdef class Reverse(Sweep):
         loop = call.compute
         examples = loop.example([self.value(v) for v in call.operands]) if has_calls(loop.body) else None
         back = pulled_loop(loop, tuple([self.active[v] != 0 for v in call.operands]), examples)
-        saving = loop.with_entries(back.entries)
+        saving = back.saving
         if saving is not loop:
             code.calls[code.as_[i]] = call_of(saving, call.operands)
             code.kinds[i] = code.type_of(type_of_result(saving))
@@ -328,6 +331,7 @@ cdef class Reverse(Sweep):
                 values.append(code.filled(0.0, loop.type_of("last", number)[1] if word == "last" else
                                           code.types[code.kinds[<int32_t>call.operands[number]]][1]))
         r = code.add(CALL, type_of_result(back.loop), code.call(call_of(back.loop, values)))
+        self.check_after_loop(r, back)
         for number, (word, k) in back.adjoints:
             self.accumulate(call.operands[number], code.part(r, back.loop.view(word, k), FLOAT))
         return 0
@@ -481,7 +485,9 @@ cdef class Forward(Sweep):
             elif is_tangent:
                 v = code.filled(0.0, code.types[code.kinds[v]][1])
             values.append(v)
-        return code.add(CALL, type_of_result(ahead.loop), code.call(call_of(ahead.loop, values)))
+        v = code.add(CALL, type_of_result(ahead.loop), code.call(call_of(ahead.loop, values)))
+        self.check_after_loop(v, ahead)
+        return v if ahead.loop.count == loop.count else code.part(v, (0, (loop.count,), (8,)), FLOAT)
 
 
 def depends(Listing code, list inputs):

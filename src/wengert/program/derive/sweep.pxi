@@ -329,6 +329,18 @@ cdef class Sweep:
                     self.code.guards[self.code.bs[of[i]]] = (traced.guards[traced.bs[i]][0], self.location())
         return [of[<int32_t>v] for v in traced.outputs]
 
+    cdef int check_after_loop(self, int32_t r, derived) except -1:
+        """Check carried values of the derivative of a loop, with result r, for NaN."""
+        cdef Listing code = self.code
+        cdef int32_t v
+        for k in derived.checked:
+            v = code.part(r, derived.loop.view("last", k), FLOAT)
+            if code.kinds[v] > FLAG:
+                call = Call(np.vdot, (Operand(0), Operand(1)), {}, [v, v], lookup(np.vdot))
+                v = emit(code, CALL, code.call(call), -1, -1, SCALAR)
+            code.guard(emit(code, ISNAN, v, -1, -1, FLAG), False, self.location(), r)
+        return 0
+
     cdef str location(self):
         """Return the location of the user's call, for messages of guards."""
         if self.user_line is None:

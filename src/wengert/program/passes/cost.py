@@ -17,6 +17,8 @@ import numpy as np
 from wengert.program.ir.call import Call, Operand, product_of
 from wengert.program.ir.native_calls import native_call
 
+_FLOAT = np.dtype(float)
+
 # ---- VM instructions, see docs/explanation/decisions/0028-vectorisation.md and 0036-scalar-replacement.md
 
 #: a scalar instruction: arithmetic, and a C math library function
@@ -33,6 +35,8 @@ ELEMENT_FUNCTION = 2.5
 ELEMENT_MOVED, ELEMENT_ZEROED = 0.8, 0.05
 #: a Python call, and a native call, without the work of the function
 PYTHON_CALL, NATIVE_CALL = 700.0, 25.0
+#: an iteration of a loop, without its body, and each of its inputs and outputs
+ITERATION, PORT = 20.0, 8.0
 #: packing an element for a native call
 PACKED = 0.6
 
@@ -42,6 +46,9 @@ PACKED = 0.6
 MULTIPLY_ADD = 0.06
 #: reading or writing an element
 CALL_ELEMENT = 0.6
+#: a small product of matrices, which the VM computes itself: the product with the checks of its derivative, and a
+#: multiply-add; multiply-adds of the largest one
+SMALL_PRODUCT, SMALL_MULTIPLY_ADD, MAX_SMALL_PRODUCT = 60.0, 0.1, 1 << 14
 #: factoring a matrix: per matrix, per element, and per multiply-add
 FACTORED, FACTORED_ELEMENT, FACTORED_MULTIPLY_ADD = 450.0, 2.0, 0.1
 #: product with a sparse matrix: per call, and per nonzero and column of the other factor
@@ -70,6 +77,8 @@ def of_call(call: Call, types: list, result: tuple) -> float:
         elements = sum([math.prod(x.shape) for x in native.operands]) + math.prod(result[1])
         return NATIVE_CALL + native.work + PACKED * elements
     shapes, shape = [x[1] for x in types], result[1]
+    if is_product and (work := _small_product(call, types, shape)) is not None:
+        return work
     name = "" if call.row is None else call.row.name
     sparse = [x for x in call.args if type(x) is not Operand and hasattr(x, "nnz")]
     given = tuple([shapes[x.position] if type(x) is Operand else _shape_of(x) for x in call.args])
@@ -77,6 +86,19 @@ def of_call(call: Call, types: list, result: tuple) -> float:
     for x in sparse:
         total += SPARSE + SPARSE_NONZERO * x.nnz * max(1, math.prod(shape) // max(1, shape[0]))
     return total
+
+
+def _small_product(call, types, shape):
+    """Estimate the time of a product that is one instruction of the VM; None for others."""
+    (left, first), (right, second) = [
+        types[x.position][:2] if type(x) is Operand else (getattr(x, "dtype", None), _shape_of(x)) for x in call.args
+    ]
+    if left != _FLOAT or right != _FLOAT or not (1 <= len(first) <= 2 and 1 <= len(second) <= 2):
+        return None
+    count = math.prod(shape) * first[-1]
+    if count > MAX_SMALL_PRODUCT:
+        return None
+    return SMALL_PRODUCT + SMALL_MULTIPLY_ADD * count + CALL_ELEMENT * math.prod(shape)
 
 
 def _shape_of(x):

@@ -29,7 +29,7 @@ import numpy as np
 
 from wengert.program.ir.call import Call, Operand, static
 from wengert.program.ir.ir import Listing, c_strides, columns_named, kind_of, operands, overlaps
-from wengert.program.ir.opcode_table import ELEMENTWISE, opcodes
+from wengert.program.ir.opcode_table import ELEMENTWISE, OPCODES, opcodes
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.verify import Verifier, check_fields, expect, is_count
 from wengert.program.passes import simplify, vectorise
@@ -39,6 +39,7 @@ _FLOAT = np.dtype(float)
 _VALUE_COLUMNS = np.array([columns_named(op) for op in range(Op.OPS)])
 _LEAVES = sorted(opcodes(access=""))
 _IS_LEAF = np.isin(np.arange(Op.OPS), _LEAVES)
+_SUMS = OPCODES["add"], OPCODES["subtract"]
 _DATA_MOVEMENT = (Op.LOAD, Op.VIEW, Op.PLACE, Op.PACK, Op.STOP)
 
 #: type ids up to this one are scalar types
@@ -58,6 +59,8 @@ _WINDOW_LENGTH = 4
 _MAX_PERIODS = 6
 #: instructions that a loop may execute in total, equal to the limit on the length of a program
 _MAX_UNROLLED_LENGTH = 1 << 30
+#: instructions of a program below which loops over small arrays stay unrolled
+_MIN_ROLLED_LENGTH = 200
 #: up to this many elementwise instructions, unrolled code is faster: the VM fuses it into one pass over the elements
 _MAX_FUSED_INSTRUCTIONS = 2000
 
@@ -187,6 +190,17 @@ def type_of_result(loop: Loop) -> tuple:
 # ---------------------------------------------------------------------------------------------- finding loops
 
 
+def recover_small_loops(code, optimised):
+    """Return the program with repeated iterations on small arrays rolled; `optimised` is applied to the bodies.
+
+    Such a loop saves the time of later passes, which see its body once.
+    """
+    if len(code) < _MIN_ROLLED_LENGTH or not _may_repeat(code):
+        return code
+    found = _LoopSearch(code, optimised).loop()
+    return code if found is None else recover_small_loops(simplify.live(found), optimised)
+
+
 def recover_loops(code):
     """Return the program with repeated iterations rolled into loops; the same program if none is worthwhile."""
     if len(code) < 4 * _MIN_STEPS:
@@ -219,11 +233,13 @@ class _LoopSearch:
     Positions number the instructions that compute; inputs and constants have none.
     """
 
-    def __init__(self, code):
-        self.code = code
+    def __init__(self, code, optimised=None):
+        self.code, self.optimised = code, optimised
         self.op, self.kind = code.op.astype(np.int64), code.type.astype(np.int64)
-        self.a, self.b = code.a, code.b  # kept, because each access copies the column
-        self.computing = np.flatnonzero(~np.isin(self.op, _LEAVES))
+        self.a, self.b, self.c = code.a, code.b, code.c  # kept, because each access copies the column
+        self.is_fill = (self.op == Op.PLACE) & (self.a < 0)
+        self.is_fill[self.is_fill] = self.op[self.c[self.is_fill]] == Op.CONST
+        self.computing = np.flatnonzero(~np.isin(self.op, _LEAVES) & ~self.is_fill)
         self.position = np.full(len(code), -1, dtype=np.int64)
         self.position[self.computing] = np.arange(len(self.computing))
         named = _VALUE_COLUMNS[self.op]
@@ -345,6 +361,20 @@ def _has_repetition(words):
     return bool((hashed[often - 1 :] == hashed[: len(hashed) - often + 1]).any())
 
 
+def _is_recurrence(body, carried):
+    """Return whether an iteration depends on the one before in another way than by a sum.
+
+    If not, iterations may be vectorised.
+    """
+    uses = simplify.uses(body)
+    for v, y in zip(body.inputs[:carried], body.outputs[:carried]):
+        terms = operands(body, y)
+        is_sum = body.op[y] in _SUMS and terms.count(v) == 1 and (body.op[y] == _SUMS[0] or terms[0] == v)
+        if not (v == y or (is_sum and uses[v] == 1)):
+            return True
+    return False
+
+
 class _NotALoop(Exception):
     """The iterations do not form a loop, or not one worth rolling."""
 
@@ -406,8 +436,8 @@ class _Candidate:
     def _is_table(self, values):
         """Return in which iterations an operand is a constant like the last one, so that a table can hold them."""
         search = self.search
-        like = (search.op[values] == search.op[values[-1]]) & (search.kind[values] == search.kind[values[-1]])
-        return like & bool(search.op[values[-1]] in (Op.CONST, Op.ARRAY))
+        is_constant = np.isin(search.op[values], (Op.CONST, Op.ARRAY)) | search.is_fill[values]
+        return is_constant & (search.kind[values] == search.kind[values[-1]])
 
     def _cut(self):
         """Keep the longest run of iterations whose operands follow the same pattern."""
@@ -454,6 +484,10 @@ class _Candidate:
     def _check_profit(self):
         """Raise `_NotALoop` unless the loop saves much memory and an iteration outweighs the loop overhead."""
         search = self.search
+        if search.optimised is not None:
+            if not ((search.kind[self.at[0]] > FLAG) & ~np.isin(search.op[self.at[0]], _DATA_MOVEMENT)).any():
+                raise _NotALoop  # scalar code
+            return
         arrays = [i for i in self.at[0].tolist() if search.kind[i] > FLAG and search.op[i] != Op.VIEW]
         step = sum(map(search.size, arrays))
         if step < _MIN_BYTES_PER_STEP or len(self.at) * step < _MIN_BYTES:
@@ -462,7 +496,7 @@ class _Candidate:
             raise _NotALoop
         kinds = {(search.op[i] in ELEMENTWISE, self.shape(i)[1]) for i in self.at[0].tolist()}
         if len(kinds) == 1 and min(kinds)[0] and self.at.size < _MAX_FUSED_INSTRUCTIONS:
-                raise _NotALoop  # elementwise: the VM fuses all iterations into one pass over the elements
+            raise _NotALoop  # elementwise: the VM fuses all iterations into one pass over the elements
 
     def _used_outside(self):
         """Return the instructions of the body whose last values are used after the loop, and those of which all are.
@@ -563,6 +597,10 @@ class _Candidate:
                 raise _NotALoop
         self.results = [*lasts, *self.stacked.values()]
         self.body = simplify.simplified(body, False)
+        if self.search.optimised is not None:
+            if not _is_recurrence(self.body, len(self.carried)):
+                raise _NotALoop
+            self.body = self.search.optimised(self.body)
 
     def _initial(self, q, back):
         """Return the initial value that is carried into the first iteration, in the old program; -1 if none is read."""
@@ -592,7 +630,7 @@ class _Candidate:
             v = int(values[0])
             if (q, number) in self.back or q in self.moving or not self.is_same(values) or self.body_id[v] >= 0:
                 continue
-            if self.search.op[v] in (Op.CONST, Op.ARRAY):
+            if self._is_constant(v):
                 continue
             if q in self.trajectories and number == 0:
                 continue
@@ -601,9 +639,14 @@ class _Candidate:
                 raise _NotALoop  # its adjoint would be carried, but only float64 values can be
             self.kept[v] = int(self.of[v])
             self.body_id[v] = self._add_input(self.code, v)
-        constants = [int(values[0]) for values in self.given.values() if self.is_same(values)]
-        constants = sorted({v for v in constants if self.search.op[v] in (Op.CONST, Op.ARRAY)})
-        self.constants = np.array(constants, dtype=np.int32)
+        constants = {int(values[0]) for values in self.given.values() if self.is_same(values)}
+        constants = set(filter(self._is_constant, constants))
+        constants |= {int(self.search.c[v]) for v in constants if self.search.is_fill[v]}
+        self.constants = np.array(sorted(constants), dtype=np.int32)
+
+    def _is_constant(self, v):
+        """Return whether the body contains a loop invariant itself: a constant, or an array filled with one."""
+        return bool(self.search.is_fill[v] or self.search.op[v] in (Op.CONST, Op.ARRAY))
 
     def _find_moving(self):
         """Find views and stores whose offset is affine in the iteration.
@@ -660,16 +703,19 @@ class _Candidate:
             if values.tobytes() not in known:
                 if kind_of(code, int(values[0]))[0] != _FLOAT:
                     raise _NotALoop
-                first = self.search.a[values].tolist()
-                if self.search.op[values[0]] == Op.CONST:
-                    table = np.array([code.constants[a] for a in first])
-                else:
-                    table = np.stack([code.arrays[a] for a in first])
+                table = np.array([self._constant(v) for v in values.tolist()])
                 self.slices.append(new.constant_array(table))
                 known[values.tobytes()] = self._add_input(code, values[0], in_order=True)
             tables[key] = known[values.tobytes()]
         self.body.take(code, self.constants, self.body_id)
         return tables
+
+    def _constant(self, v):
+        """Return the value of a constant."""
+        search, code = self.search, self.code
+        if search.is_fill[v]:
+            return np.full(self.shape(v)[1], self._constant(int(search.c[v])))
+        return code.constants[search.a[v]] if search.op[v] == Op.CONST else code.arrays[search.a[v]]
 
     def _read_result(self, loop, r):
         """Define the values that are used after the loop as views of its result."""

@@ -12,6 +12,7 @@ Programs, loop bodies, the VM and `wengert.viz` run passes from this table only,
     run          last stage before the VM
     run batch    the same for a batch of directions
     loop body    the same for a loop body
+    step         the body of a loop over small arrays, when it is rolled, before it is differentiated
     llvm         a program for the LLVM back end
 
 To add a pass, write a module beside this one and a row in `PASSES`.
@@ -43,12 +44,15 @@ from wengert.program.passes import (
     scalarise,
     simplify,
     stencil_fusion,
+    unroll_loops,
     vectorise,
 )
 
 __all__ = ["PASSES", "STAGES", "Options", "Pass", "Run", "disabled_names", "names", "observed", "run", "verify_each"]
 
-STAGES = ("trace", "derivative", "value", "jacobian", "direction", "batch", "run", "run batch", "loop body", "llvm")
+STAGES = (
+    "trace", "derivative", "value", "jacobian", "direction", "batch", "run", "run batch", "loop body", "step", "llvm",
+)  # fmt: skip
 
 #: whether the verifier runs after each pass
 VERIFY = os.environ.get("WENGERT_VERIFY", "0") not in ("", "0")
@@ -76,6 +80,8 @@ class Options(NamedTuple):
         Number of runs per call.
     disabled : frozenset of str
         Names of the disabled rows.
+    rolls_small : bool
+        Whether loops over small arrays are rolled, which shortens the passes after.
     """
 
     exact: bool = False
@@ -85,6 +91,7 @@ class Options(NamedTuple):
     is_compiled: bool = False
     runs: int = 1
     disabled: frozenset = frozenset()
+    rolls_small: bool = False
 
 
 _DEFAULT = Options()
@@ -182,6 +189,11 @@ class Pass(NamedTuple):
 _finds_loops, _has_adjoints, _is_exact = map(operator.attrgetter, ("finds_loops", "has_adjoints", "exact"))
 
 
+def _rolls_small(options):
+    """Return whether loops over small arrays are rolled."""
+    return options.finds_loops and options.rolls_small
+
+
 # ---------------------------------------------------------------------------------------------- rows
 
 
@@ -191,6 +203,11 @@ def _simplify(code, run):
 
 def _simplify_exact(code, run):
     return simplify.simplified(code, True, run.has("fold"), run.has("cse"), run.has("dce"))
+
+
+def _drop_implied_guards(code, run):
+    found = simplify.without_implied_guards(code)
+    return code if found is code else simplify.live(found)
 
 
 def _eliminate_dead_code(code, run):
@@ -244,6 +261,15 @@ def _recover_loops(code, run):
     return loop_recovery.recover_loops(code)
 
 
+def _recover_small_loops(code, state):
+    return loop_recovery.recover_small_loops(code, lambda body: run("step", body, state.options).code)
+
+
+def _unroll_short_loops(code, run):
+    found = unroll_loops.unroll_short_loops(code)
+    return code if found is code else _simplify(found, run)
+
+
 def _batch(code, run):
     return batching.batch_program(code, *run.batch)
 
@@ -272,6 +298,10 @@ _EXPAND_DOTS = (
     "dot products of short vectors expanded to sums of products",
     "Muchnick (1997), Advanced compiler design and implementation, chapter 15",
 )
+_ROLLING = (
+    "Rocha, Petoumenos, Franke, Bhatotia and O'Boyle (2022), Loop rolling for code size reduction. "
+    "doi:10.1109/CGO53902.2022.9741256"
+)
 _PARTS = ("fold", "cse", "dce")
 
 PASSES: tuple[Pass, ...] = (
@@ -281,11 +311,26 @@ PASSES: tuple[Pass, ...] = (
         "dead code elimination for exact programs",
         "Muchnick (1997), Advanced compiler design and implementation, section 18.10", True, _is_exact,
     ),
-    Pass("expand_dots", _expand_dots, ("value",), *_EXPAND_DOTS, applies=_finds_loops),
-    Pass("simplify", _forward_stores, ("value",), *_SIMPLIFY, applies=_finds_loops, parts=_PARTS),
-    Pass("scalarise", _scalarise, ("value",), *_SCALARISE, applies=_finds_loops),
+    Pass(
+        "guards", _drop_implied_guards, ("derivative",),
+        "guards against NaN that others imply removed",
+        "Gupta (1993), Optimizing array bound checks using flow analysis. doi:10.1145/176454.176507",
+        applies=_finds_loops,
+    ),
+    Pass(
+        "loop_recovery", _recover_small_loops, ("value",),
+        "repeated code on small arrays rolled, so that other passes see it once", _ROLLING, applies=_rolls_small,
+    ),
+    Pass("expand_dots", _expand_dots, ("value", "step"), *_EXPAND_DOTS, applies=_finds_loops),
+    Pass("simplify", _forward_stores, ("value", "step"), *_SIMPLIFY, applies=_finds_loops, parts=_PARTS),
+    Pass("scalarise", _scalarise, ("value", "step"), *_SCALARISE, applies=_finds_loops),
     Pass("scalarise", _scalarise_jacobian, ("jacobian",), *_SCALARISE, applies=_finds_loops),
-    Pass("scalarise", _scalarise_calls, ("run",), *_SCALARISE, applies=_finds_loops),
+    Pass(
+        "loop_recovery", _unroll_short_loops, ("run",),
+        "loops with short bodies unrolled again",
+        "Muchnick (1997), Advanced compiler design and implementation, section 17.4.3", applies=_rolls_small,
+    ),
+    Pass("scalarise", _scalarise_calls, ("run", "loop body"), *_SCALARISE, applies=_finds_loops),
     Pass(
         "vectorise", _vectorise, ("value", "loop body"),
         "SLP vectorisation of isomorphic scalar code",
@@ -295,8 +340,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "loop_recovery", _recover_loops, ("value",),
         "repeated code on large arrays re-rolled into loops",
-        "Rocha, Petoumenos, Franke, Bhatotia and O'Boyle (2022), Loop rolling for code size reduction. "
-        "doi:10.1109/CGO53902.2022.9741256",
+        _ROLLING,
         applies=_finds_loops,
     ),
     Pass(
@@ -322,12 +366,12 @@ PASSES: tuple[Pass, ...] = (
         "Muchnick (1997), Advanced compiler design and implementation, section 4.2", True, is_optional=False,
     ),
     Pass(
-        "reassociate", _reassociate, ("run", "run batch"),
+        "reassociate", _reassociate, ("run", "run batch", "loop body"),
         "matrix products of adjoints reassociated to fewer multiplications",
         "Briggs and Cooper (1994), Effective partial redundancy elimination. doi:10.1145/178243.178257",
         applies=_finds_loops,
     ),
-    Pass("expand_dots", _expand_dots, ("run", "run batch"), *_EXPAND_DOTS, applies=_finds_loops),
+    Pass("expand_dots", _expand_dots, ("run", "run batch", "loop body"), *_EXPAND_DOTS, applies=_finds_loops),
     Pass(
         "stencil_fusion", _fuse_stencils, ("run", "run batch", "loop body", "llvm"),
         "chains of slice additions fused into one expression per region",

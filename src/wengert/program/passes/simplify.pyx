@@ -19,7 +19,7 @@ import numpy as np
 from wengert.core.tape.kernel cimport Kernel, by_opcode
 from wengert.core.tape.memory cimport Block, take
 from wengert.core.tape.tape cimport (
-    WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_POW,
+    WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_POW, WG_SUBTRACT,
 )
 from wengert.program.ir.ir cimport (
     FLAG, IS_COMMUTATIVE, IS_ELEMENTWISE, READS_ELEMENTS, SCALAR, Listing, copied, emit, has, names, whole_view,
@@ -27,7 +27,7 @@ from wengert.program.ir.ir cimport (
 from wengert.program.ir.opcodes cimport *
 
 from wengert.core.tape.tape import kernel_partials
-from wengert.program.ir.call import is_function, static
+from wengert.program.ir.call import is_function, product_of, static
 from wengert.program.ir.opcode_table import function
 
 cnp.import_array()
@@ -797,3 +797,6 @@ cdef inline bint is_constant(Listing code, int32_t v, double *value) except -1:
         return False
     value[0] = code.constants[code.as_[v]]
     return True
+
+
+include "nan_guards.pxi"

@@ -48,6 +48,9 @@ cdef extern from "list.h" nogil:
     void wg_swap(const wg_list *t, Py_ssize_t i)
 
 cdef object DOUBLE = np.dtype(float), BOOL = np.dtype(bool)
+cdef enum:
+    MAX_SHARED_BYTES = 1024         # of a constant array that is compared with those before
+
 cdef tuple NEVER = (1 << 62, 1 << 62)
 
 
@@ -97,6 +100,7 @@ cdef class Definitions:
     cdef Py_ssize_t capacity        # capacity of `of_slot`
     cdef Py_ssize_t processed       # number of entries processed
     cdef bint is_passive            # in a passive block, whose results carry no derivative
+    cdef dict constants             # (type id, bytes): number of a small constant array
     cdef dict kinds                 # shape: type id of a C-ordered double array
     cdef dict broadcasts            # (type id, shape): broadcasting view, None if there is none
     cdef dict moves                 # static key of a call that only moves elements: where they come from
@@ -109,6 +113,7 @@ cdef class Definitions:
         self.code = Listing()
         self.memories = {}
         self.kinds = {}
+        self.constants = {}
         self.moves = {}
         self.broadcasts = {}
         self.guard_lines = {}
@@ -312,9 +317,14 @@ cdef class Definitions:
     # ------------------------------------------------------------------------------------------ constants
 
     cdef int32_t constant_array(self, content) except -1:
-        self.code.arrays.append(content)
-        return emit(self.code, ARRAY, len(self.code.arrays) - 1, -1, -1,
-                    self.code.type_of((content.dtype, *layout(content))))
+        """Return a constant array; small ones with the same content share their entry."""
+        cdef int32_t kind = self.code.type_of((content.dtype, *layout(content)))
+        cdef Py_ssize_t number = len(self.code.arrays)
+        if content.nbytes <= MAX_SHARED_BYTES and content.dtype != object:
+            number = self.constants.setdefault((kind, content.tobytes()), number)
+        if number == len(self.code.arrays):
+            self.code.arrays.append(content)
+        return emit(self.code, ARRAY, number, -1, -1, kind)
 
     cdef int32_t filled(self, dtype, shape, int32_t value) except -1:
         """Return an array filled with one scalar."""

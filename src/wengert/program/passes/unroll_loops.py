@@ -1,0 +1,201 @@
+"""Unrolls loops with short bodies, before a program is run.
+
+Input: a program; output: the program without such loops, or the same one if there are none.
+`loop_recovery` rolls a trace so that other passes and differentiation see each body once.
+A short body, such as scalar code, runs faster unrolled: an iteration costs no bookkeeping, and values that a reverse
+loop would compute again are those of the forward loop, by value numbering.
+The VM is built in a time that is proportional to the length of a program, and much shorter for scalars than for arrays;
+long bodies therefore stay in loops.
+
+References
+----------
+Muchnick (1997), Advanced compiler design and implementation, section 17.4.3 (loop unrolling).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from wengert.program.ir.ir import Listing, c_strides, kind_of, operands
+from wengert.program.ir.opcodes import Op
+from wengert.program.passes import cost
+from wengert.program.passes.loop_recovery import FLAG, Loop, is_loop
+from wengert.program.passes.scalarise import nanoseconds
+
+_FLOAT = np.dtype(float)
+#: instructions that cost little to lower
+_FREE = (Op.INPUT, Op.CONST, Op.ARRAY, Op.VIEW, Op.PACK)
+#: limits on the instructions of an unrolled loop, and on those with arrays
+_MAX_LENGTH, _MAX_ARRAYS = 1 << 17, 3000
+#: share of the time of an iteration that bookkeeping takes at least if a loop is unrolled
+_MIN_SHARE = 0.4
+
+
+def unroll_short_loops(code: Listing) -> Listing:
+    """Return the program with loops of short bodies unrolled; the same program if there are none."""
+    chosen = [call.compute for call in code.calls if is_loop(call)]
+    if not chosen or not all(map(_is_short, chosen)):
+        return code
+    return _Unroller(code, {id(loop) for loop in chosen}).run()
+
+
+def _is_short(loop):
+    """Return whether the bookkeeping of a loop takes a large share of its time, and unrolling it takes little time."""
+    body = loop.body
+    is_array = ((body.type > FLAG) & ~np.isin(body.op, _FREE)) | (body.op == Op.CALL)
+    if loop.steps * len(body) > _MAX_LENGTH or loop.steps * is_array.sum() > _MAX_ARRAYS:
+        return False
+    ports = len(body.inputs) - loop.kept + len(body.outputs)
+    if not is_array.any():
+        return True
+    return cost.ITERATION + cost.PORT * ports > _MIN_SHARE * nanoseconds(body)
+
+
+class _Unroller:
+    """One traversal of a program that replaces loops by their iterations.
+
+    `of` maps values to the new program. A result of an unrolled loop is in `results`, by the parts of the loop's
+    result; an array that stacks the values of all iterations is in `stacks`, as the list of these values, until an
+    instruction needs the array.
+    """
+
+    def __init__(self, code, chosen):
+        self.code, self.chosen = code, chosen
+        self.made = code.beginning()
+        self.of = np.full(len(code), -1, dtype=np.int32)
+        self.results: dict[int, tuple[Loop, dict]] = {}
+        self.stacks: dict[int, list] = {}
+
+    def run(self):
+        code, op, a, b = self.code, self.code.op, self.code.a, self.code.b
+        for i in range(len(code)):
+            if op[i] == Op.CALL and id(code.calls[a[i]].compute) in self.chosen:
+                self._unroll(i, code.calls[a[i]])
+            elif op[i] in (Op.VIEW, Op.LOAD) and int(a[i]) in self.results and self._read(i, int(a[i]), int(b[i])):
+                pass
+            else:
+                for v in operands(code, i):
+                    self._value(v)
+                self.made.take(code, np.array([i], dtype=np.int32), self.of)
+        self.made.inputs = self.of[code.inputs].tolist()
+        self.made.outputs = [self._value(v) for v in code.outputs]
+        return self.made
+
+    def _value(self, v):
+        """Return the new id of a value, which is stored first if only its parts are known."""
+        if self.of[v] < 0:
+            if v in self.stacks:
+                self.of[v] = self._stored(self.stacks[v], kind_of(self.code, v))
+            else:
+                loop, parts = self.results[v]
+                lines = [self._flat(parts[each], loop, each) for each in loop.results]
+                self.of[v] = self._joined(lines, kind_of(self.code, v))
+        return int(self.of[v])
+
+    def _stored(self, values, type):
+        """Store values of equal shape in an array."""
+        made, (_, shape, _) = self.made, type
+        if len(shape) == 1:
+            made.packs.append((np.arange(len(values), dtype=np.int32), np.array(values, dtype=np.int32)))
+            return made.add(Op.PACK, type, -1, len(made.packs) - 1)
+        strides, found = c_strides(shape, 8), -1
+        for j, v in enumerate(values):
+            found = made.place(found, (j * strides[0], shape[1:], strides[1:]), v, type)
+        return found
+
+    def _flat(self, values, loop, part):
+        """Return values of one part of a result with their shape and number of elements."""
+        shape = () if part[0] == "zeros" else loop.type_of(*part)[1]
+        return values if isinstance(values, list) else [values], shape, loop.length(*part)
+
+    def _joined(self, lines, type):
+        """Store the parts of a loop's result in one array."""
+        made, found, place = self.made, -1, 0
+        for values, shape, length in lines:
+            size = math.prod(shape)
+            for j, v in enumerate(values):
+                if v >= 0:
+                    found = made.place(found, (8 * (place + j * size), shape, c_strides(shape, 8)), v, type)
+            place += length
+        return made.filled(0.0, type[1]) if found < 0 else found
+
+    # ------------------------------------------------------------------------------------------ reading results
+
+    def _read(self, i, r, b):
+        """Resolve a view or an element of a result; return False if it is not one value or one stack."""
+        code, (loop, parts) = self.code, self.results[r]
+        is_load = code.op[i] == Op.LOAD
+        offset, shape, strides = (8 * b, (), ()) if is_load else code.views[b]
+        for part in loop.results:
+            word, number = part
+            place, length = loop.place(word, number), 8 * loop.length(word, number)
+            if word == "zeros" or not place <= offset < place + max(length, 1):
+                continue
+            values, own = parts[part], loop.type_of(word, number)[1]
+            if word != "last" and (offset, shape, strides) == loop.view(word, number):
+                self.stacks[i] = values
+                return True
+            size = 8 * math.prod(own)
+            if not size:
+                return False
+            j, rest = divmod(offset - place, size)
+            v = values if word == "last" else values[j]
+            if (rest, shape, strides) == (0, own, c_strides(own, 8)):
+                self.of[i] = v
+            elif is_load:
+                self.of[i] = self.made.part(v, (rest, (), ()), _FLOAT)
+            return self.of[i] >= 0
+        return False
+
+    # ------------------------------------------------------------------------------------------ iterations
+
+    def _unroll(self, i, call):
+        loop, made = call.compute, self.made
+        body, carried, first = loop.body, loop.carried, loop.carried + loop.kept
+        values = list(call.operands)
+        current = [self._in_type(self._value(v), kind_of(body, u)) for v, u in zip(values[:carried], body.inputs)]
+        of = np.full(len(body), -1, dtype=np.int32)
+        for v, u in zip(values[carried:first], body.inputs[carried:first]):
+            of[u] = self._in_type(self._value(v), kind_of(body, u))
+        leaves = np.isin(body.op, (Op.CONST, Op.ARRAY))
+        made.take(body, np.flatnonzero(leaves).astype(np.int32), of)
+        rest = np.flatnonzero(~leaves & (body.op != Op.INPUT)).astype(np.int32)
+        parts = {each: [-1] * loop.steps for each in loop.results}
+        for j in reversed(range(loop.steps)) if loop.backward else range(loop.steps):
+            of[body.inputs[:carried]] = current
+            for v, u in zip(values[first:], body.inputs[first:]):
+                of[u] = self._slice(v, j, kind_of(body, u))
+            made.take(body, rest, of)
+            for word, number in loop.results:
+                if word == "entry":
+                    parts[word, number][j] = current[number]
+                elif word == "stack":
+                    parts[word, number][j] = int(of[body.outputs[number]])
+            current = [int(of[v]) for v in body.outputs[:carried]]
+        for word, number in loop.results:
+            if word in ("last", "zeros"):
+                parts[word, number] = current[number] if word == "last" else -1
+        self.results[i] = loop, parts
+
+    def _slice(self, v, j, type):
+        """Return the value of a stacked operand in iteration j."""
+        if v in self.stacks:
+            return self._in_type(self.stacks[v][j], type)
+        dtype, shape, strides = kind_of(self.code, v)
+        strides = c_strides(shape, dtype.itemsize) if strides is None else strides
+        low = sum(-(n - 1) * s for n, s in zip(shape, strides) if s < 0)
+        return self._in_type(
+            self.made.part(self._value(v), (low + j * strides[0], shape[1:], strides[1:]), dtype), type
+        )
+
+    def _in_type(self, v, type):
+        """Return a value in the layout of an input of the body."""
+        made, (dtype, shape, strides) = self.made, type
+        if kind_of(made, v) == type:
+            return v
+        if strides is not None:
+            low = sum(-(n - 1) * s for n, s in zip(shape, strides) if s < 0)
+            return made.place(-1, (low, shape, strides), v, type)
+        return made.place(-1, (0, shape, c_strides(shape, dtype.itemsize)), v, type)

@@ -1,0 +1,181 @@
+"""Loops over small arrays: rolled before other passes, differentiated as loops, and unrolled again if short."""
+
+import numpy as np
+import pytest
+from wengert.program.ir.opcodes import Op
+
+import wengert as wg
+from helpers import loops_of
+from wengert.errors import GuardError
+from wengert.program.ir import verify
+
+RNG = np.random.default_rng(11)
+INPUTS = RNG.normal(size=(40, 8))
+MEASURED = RNG.normal(size=(40, 2))
+OBSERVED = RNG.normal(size=(2, 4))
+PROBABILITY = RNG.uniform(0.1, 1.0, size=(40, 8))
+
+
+def recurrent(w):
+    h = np.zeros(8)
+    for u in INPUTS:
+        u = u * w[0, 0]
+        z = 1 / (1 + np.exp(-(w[0] @ u + w[1] @ h)))
+        h = (1 - z) * h + z * np.tanh(w[2] @ u + w[3] @ (z * h))
+    return np.sum(h * h)
+
+
+def reservoir(w):
+    x, loss = np.zeros(8), 0.0
+    for u in INPUTS:
+        x = np.tanh(w @ x + u)
+        loss = loss + np.sum((x - u) ** 2)
+    return loss
+
+
+def kalman(a):
+    x, p, total = np.zeros(4), np.eye(4), 0.0
+    for y in MEASURED:
+        x, p = a @ x, a @ p @ a.T + 0.1 * np.eye(4)
+        s = OBSERVED @ p @ OBSERVED.T + 0.5 * np.eye(2)
+        gain = np.linalg.solve(s, OBSERVED @ p).T
+        e = y - OBSERVED @ x
+        x, p = x + gain @ e, p - gain @ OBSERVED @ p
+        total = total - np.log(np.linalg.det(s)) - e @ np.linalg.solve(s, e)
+    return total
+
+
+def riccati(a):
+    p = np.eye(4)
+    for _ in range(30):
+        s = np.eye(2) + OBSERVED @ p @ OBSERVED.T
+        p = np.eye(4) + a.T @ p @ (a - OBSERVED.T @ np.linalg.solve(s, OBSERVED @ p @ a))
+    return np.trace(p)
+
+
+def forward_algorithm(logits):
+    t = np.exp(logits)
+    t, a, total = t / t.sum(axis=1, keepdims=True), np.ones(8) / 8, 0.0
+    for p in PROBABILITY:
+        a = (a @ t) * p
+        c = np.sum(a)
+        a, total = a / c, total + np.log(c)
+    return total
+
+
+def lattice(s):
+    energy = 0.0
+    for _ in range(20):
+        near = np.roll(s, 1, 0) + np.roll(s, -1, 0) + np.roll(s, 1, 1) + np.roll(s, -1, 1)
+        s = np.tanh(0.4 * near + 0.1 * s)
+        energy = energy - np.sum(s * near)
+    return energy
+
+
+def right_side(y, p):
+    return np.array([p[0] * (y[1] - y[0]), y[0] * (p[1] - y[2]) - y[1], y[0] * y[1] - p[2] * y[2]])
+
+
+def runge_kutta(p):
+    y, h = np.array([1.0, 1.0, 1.0]), 0.01
+    for _ in range(30):
+        k1 = right_side(y, p)
+        k2 = right_side(y + h / 2 * k1, p)
+        y = y + h / 2 * (k1 + right_side(y + h * k2, p))
+    return np.sum(y * y)
+
+
+#: points, and whether the derivative runs as loops
+CASES = {
+    recurrent: (0.3 * RNG.normal(size=(4, 8, 8)), True),
+    reservoir: (0.3 * RNG.normal(size=(8, 8)), True),
+    kalman: (0.9 * np.eye(4) + 0.02 * RNG.normal(size=(4, 4)), True),
+    riccati: (np.eye(4) + 0.05 * RNG.normal(size=(4, 4)), True),
+    forward_algorithm: (RNG.normal(size=(8, 8)), True),
+    lattice: (RNG.normal(size=(6, 6)), True),
+    runge_kutta: (np.array([10.0, 28.0, 8 / 3]), False),
+}
+ALL = pytest.mark.parametrize("f", CASES, ids=lambda f: f.__name__)
+
+
+def rolled_gradient(f, x):
+    return wg.record(f, x)._with_loops().grad()
+
+
+@ALL
+def test_derivatives_are_those_of_the_unrolled_program(f):
+    x, runs_as_loops = CASES[f]
+    program = wg.record(f, x)
+    made = program._with_loops().grad()
+    assert [loop.backward for loop in loops_of(made._listing)] == [False, True]
+    for loop in loops_of(made._listing):
+        verify.check(loop.body)
+    assert bool(loops_of(made._lowered_ir())) is runs_as_loops
+    verify.check(made._lowered_ir())
+    v = RNG.normal(size=x.shape)
+    compiled, second = wg.compile(wg.grad(f)), wg.compile(wg.hvp(f))
+    tangent, both = wg.compile(wg.jvp(f)), wg.compile(wg.value_and_grad(f))
+    for at in (x, 0.97 * x):
+        expected = program.grad()(at)
+        scale = np.max(np.abs(expected))
+        np.testing.assert_allclose(made(at), expected, rtol=1e-9, atol=1e-11 * scale)
+        np.testing.assert_allclose(compiled(at), expected, rtol=1e-9, atol=1e-11 * scale)
+        value, slope = both(at)
+        np.testing.assert_allclose(value, f(at), rtol=1e-12)
+        np.testing.assert_allclose(slope, expected, rtol=1e-9, atol=1e-11 * scale)
+        np.testing.assert_allclose(tangent(at, v)[1], np.sum(expected * v), rtol=1e-8, atol=1e-10 * scale)
+        twice = wg.hvp(f, at, v)
+        np.testing.assert_allclose(second(at, v), twice, rtol=1e-7, atol=1e-9 * np.max(np.abs(twice)))
+
+
+@ALL
+def test_disabled_pass_leaves_no_loops(f):
+    x, _ = CASES[f]
+    program = wg.record(f, x, disable="loop_recovery")._with_loops()
+    assert not loops_of(program.grad()._listing)
+
+
+def test_iterations_that_only_add_stay_unrolled():
+    """They may be vectorised over all iterations."""
+    centres = RNG.normal(size=(50, 3))
+
+    def potential(x):
+        total = 0.0
+        for c in centres:
+            d = x - c
+            total = total + 1 / np.sqrt(np.sum(d * d) + 0.1)
+        return total
+
+    x = RNG.normal(size=3)
+    made = rolled_gradient(potential, x)
+    assert not loops_of(made._listing)
+    np.testing.assert_allclose(made(x), wg.grad(potential, x), rtol=1e-11)
+
+
+def test_nan_in_a_step_of_the_derivative_fails_a_guard():
+    """A factor that is exactly 0 hides an infinite partial; the rules find it by a check of the product for NaN."""
+
+    def f(x):
+        y = x
+        for u in INPUTS:
+            y = np.tanh(np.outer(x, y) @ y) + u
+        return np.sum(y[1:])
+
+    x = np.linspace(0.5, 1.0, 8)
+    made = rolled_gradient(f, x)
+    assert len(loops_of(made._listing)) == 2
+    np.testing.assert_allclose(made(x), wg.grad(f, x), rtol=1e-10)
+    spoiled = x.copy()
+    spoiled[0] = np.inf
+    with np.errstate(invalid="ignore"), pytest.raises(GuardError, match=r"test_small_loops\.py:\d+"):
+        made(spoiled)
+    compiled = wg.compile(wg.grad(f))
+    compiled(x)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(compiled(spoiled), wg.grad(f, spoiled))
+
+
+def test_one_check_after_a_loop_replaces_those_of_its_steps():
+    x, _ = CASES[riccati]
+    _, back = loops_of(rolled_gradient(riccati, x)._listing)
+    assert (back.body.op == Op.ISNAN).sum() <= 2
