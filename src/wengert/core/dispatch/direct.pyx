@@ -3,7 +3,8 @@
 
 Most calls of eager code have this form.
 `recorded` does for them what `dispatch.function` does for every call, without the steps that cannot apply: weakly typed
-floats, subclasses, other dtypes, complex values, nested levels, recordings for replay, ``out=``.
+floats, subclasses, other dtypes, complex values, nested levels, ``out=``. In a recording for replay, it serves functions
+with a rule of their own, such as products of matrices.
 Which functions and options qualify is read from the registry row once, and kept in its column `route`.
 """
 
@@ -15,7 +16,7 @@ import numpy as np
 
 cimport wengert.core.operands.var as var  # in this form Cython sees that the module depends on it
 from wengert.core.operands.var cimport ArrayVar, ScalarDual, ScalarVar, array_var
-from wengert.core.tape.memory cimport FORWARD, NESTED, Level, is_double
+from wengert.core.tape.memory cimport FORWARD, NESTED, Level, is_double, view_descriptor
 from wengert.core.tape.tape cimport CALL, REARRANGE, Node, Tape, kept_constant
 
 from wengert import registry
@@ -63,6 +64,7 @@ cdef class Route:
     cdef bint is_sequence       # the first argument is a sequence of operands
     cdef bint is_any            # any argument is differentiable
     cdef bint has_names         # the names of its parameters are known; otherwise one may be a positional ``out``
+    cdef bint is_recorded       # recordings for replay take the direct path, too
 
     def __init__(self, row):
         fun = row.fun
@@ -88,6 +90,8 @@ cdef class Route:
                 differentiable = i in row.vjps
             self.wrt |= <uint64_t>differentiable << i
         self.has_names = signature(fun) is not None
+        self.is_recorded = (self.kind == STRUCTURAL and row.kind == "structural" and row.condition is None
+                            and not row.sequence and row.variadic is None)
 
 
 cdef bint is_option(object x):
@@ -146,7 +150,7 @@ cdef class Operands:
             return number(x) if type(x) is float or type(x) is int or type(x) is float64 else None
         else:
             return None
-        if not differentiable or own.depth or own.kind == NESTED or own.recording:
+        if not differentiable or own.depth or own.kind == NESTED:
             return None
         if own.tape == NULL and not own.live:
             return None
@@ -194,7 +198,9 @@ cpdef object recorded(fun, args, dict kwargs, compute=None):
         row.route = Route(row)
     route = <Route>row.route
     n = len(<tuple>args)
-    if route.kind == OTHER or n > route.most or n == 0 or var.may_record() or fun in creation:
+    if route.kind == OTHER or n > route.most or n == 0 or fun in creation:
+        return NotImplemented
+    if var.may_record() and not route.is_recorded:
         return NotImplemented
     if kwargs:
         if "out" in kwargs or "where" in kwargs or "dtype" in kwargs:
@@ -238,13 +244,20 @@ cpdef object recorded(fun, args, dict kwargs, compute=None):
         if type(y) is ndarray:
             return var.clean(y) if y.dtype.kind in "fc" else y
         return y if isinstance(y, (np.generic, bool, int)) else NotImplemented
-    y = (compute or fun)(*values, **kwargs)
+    if operands.level.recording:
+        try:
+            y = (compute or fun)(*values, **kwargs)
+        except (ArithmeticError, np.linalg.LinAlgError):
+            return NotImplemented               # the general path ends the recording
+    else:
+        y = (compute or fun)(*values, **kwargs)
     if type(y) is not float64 and not (type(y) is ndarray and is_double(<cnp.ndarray>y)):
         return NotImplemented
-    return finished(fun, row, route, operands, <tuple>args, values, kwargs, y)
+    return finished((compute or fun) if operands.level.recording else fun, row, route, operands, <tuple>args, values,
+                    kwargs, y)
 
 
-cdef object finished(fun, row, Route route, Operands operands, tuple args, list values, dict kwargs, y):
+cdef object finished(compute, row, Route route, Operands operands, tuple args, list values, dict kwargs, y):
     """Append the entry of a call with result `y`; a result in the memory of an operand is a view of it."""
     cdef Node node
     cdef Level level = operands.level
@@ -255,14 +268,14 @@ cdef object finished(fun, row, Route route, Operands operands, tuple args, list 
             if type(operand) is ArrayVar and var.shares_memory(<ArrayVar>operand, y):
                 return array_var((<ArrayVar>operand).buffer, <cnp.ndarray>y)
     if route.kind == VIEW or route.kind == REARRANGEMENT:
-        found = index_map(fun, operands, values, kwargs)
+        found = index_map(compute, operands, values, kwargs)
         if found is None:
             return NotImplemented
     if level.kind == FORWARD:
         traced = [(position, item, args[position] if item < 0 else args[position][item])
                   for position, item, _, _, _ in operands.sources]
         return var.record(level, row, tuple(values), kwargs, traced, y,
-                          None if found is None else lambda entry: found, fun)
+                          None if found is None else lambda entry: found, compute)
     node = Node.__new__(Node)
     node.kind = CALL
     node.row = row
@@ -277,9 +290,25 @@ cdef object finished(fun, row, Route route, Operands operands, tuple args, list 
         node.kwargs = {}
         node.key = found
     node.sources = operands.sources
-    node.compute = fun
+    node.compute = compute
     node.aslot = node.bslot = -1
+    if level.recording:
+        return replayable(<Tape>level.tape, node, y)
     return var.result(<Tape>level.tape, node, y)
+
+
+cdef object replayable(Tape tape, Node node, y):
+    """Append an entry of a recording for replay, which needs of traced arrays only the layout."""
+    cdef list values = list(node.args), sources = []
+    for position, item, buffer, view, slot in node.sources:
+        values[position] = None
+        sources.append((position, item, buffer, None if view is None else view_descriptor(view, True), slot))
+    node.args = tuple(values)
+    node.sources = sources
+    x = var.result(tape, node, y)
+    if node.y is not None:
+        node.y = view_descriptor(node.y, True)
+    return x
 
 
 #: index maps of rearrangements, by function, shapes, strides and options

@@ -34,14 +34,14 @@ _MIN_BLAS_LENGTH = 1000
 def expand_dot_products(code: Listing, expand_checks: bool = False) -> Listing:
     """Return the program with dot products expanded; the same program if there are none.
 
-    Sums of squares ``np.vdot(x, x)`` are kept unless `expand_checks`, because source transformation and `reassociate`
-    recognise by them the NaN checks of derivative rules.
+    Sums of squares ``np.vdot(x, x)`` are kept, because source transformation and `reassociate` recognise by them the NaN
+    checks of derivative rules. With `expand_checks`, those are kept that the VM computes by one product.
     """
     if not any(map(product_of, code.calls)):
         return code
     places = np.flatnonzero(code.op == Op.CALL)
     calls = [(i, code.calls[a]) for i, a in zip(places.tolist(), code.a[places].tolist())]
-    found = [(i, call) for i, call in calls if _is_product(code, call) and (expand_checks or not _is_nan_check(call))]
+    found = [(i, call) for i, call in calls if _is_product(code, call) and not _is_kept(code, call, expand_checks)]
     if not found:
         return code
     made, of, start = code.beginning(), np.full(len(code), -1, dtype=np.int32), 0
@@ -53,8 +53,12 @@ def expand_dot_products(code: Listing, expand_checks: bool = False) -> Listing:
     return simplify.live(made)
 
 
-def _is_nan_check(call):
-    return product_of(call) == "vdot" and len(set(call.operands)) == 1
+def _is_kept(code, call, expand_checks):
+    """Return whether a call is a NaN check that stays a product."""
+    if product_of(call) != "vdot" or len(set(call.operands)) != 1:
+        return False
+    _, shape, strides = kind_of(code, call.operands[0])
+    return not expand_checks or (strides is None and len(shape) in (1, 2))
 
 
 def _is_product(code, call):

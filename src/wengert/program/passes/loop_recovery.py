@@ -234,7 +234,7 @@ class _LoopSearch:
     """
 
     def __init__(self, code, optimised=None):
-        self.code, self.optimised = code, optimised
+        self.code, self.optimised, self.computes = code, optimised, {}
         self.op, self.kind = code.op.astype(np.int64), code.type.astype(np.int64)
         self.a, self.b, self.c = code.a, code.b, code.c  # kept, because each access copies the column
         self.is_fill = (self.op == Op.PLACE) & (self.a < 0)
@@ -300,7 +300,11 @@ class _LoopSearch:
         if op == Op.GUARD:
             return static(code.guards[b][0])
         call = code.calls[a]
-        return static(call.compute), static(call.args), static(call.kwargs), len(call.operands)
+        args = tuple([x.position if type(x) is Operand else static(x) for x in call.args])
+        compute = self.computes.get(id(call.compute))
+        if compute is None:
+            compute = self.computes[id(call.compute)] = static(call.compute)
+        return compute, args, static(call.kwargs) if call.kwargs else None, len(call.operands)
 
     def _candidates(self, words):
         """Return candidate loops as (period, start, stop) in positions, the longest first."""
@@ -411,26 +415,23 @@ class _Candidate:
             for number, values in enumerate(columns):
                 if values[-1] >= 0:
                     self.given[q, number] = values
-        self.back, broken, starts = {}, np.zeros(len(self.at), dtype=bool), np.zeros(len(self.at), dtype=bool)
-        own = search.position[self.at]
-        for (q, number), values in self.given.items():
-            where = search.position[values]
-            middle = len(values) // 2
-            away = own[middle, q] - where[middle]
-            moves = (where >= 0) & (own[:, q] - where == away)
-            if (values == values[-1]).sum() > max(moves.sum(), len(values) // 2):
-                broken |= values != values[-1]
-            elif moves.sum() > len(values) // 2:
-                back = -((q - away) // self.period)
-                if back > _MAX_CARRIED_DISTANCE:
-                    raise _NotALoop
-                self.back[q, number] = back
-                if back:
-                    starts |= ~moves
-                else:
-                    broken |= ~moves
-            else:
-                broken |= ~self._is_table(values)
+        keys, lines = list(self.given), np.array(list(self.given.values()), dtype=np.int64).reshape(-1, len(self.at))
+        indices, middle = np.array([q for q, _ in keys], dtype=np.int64), len(self.at) // 2
+        where, own = search.position[lines], search.position[self.at][:, indices].T
+        away = (own - where)[:, middle]
+        moves = (where >= 0) & (own - where == away[:, None])
+        same = lines == lines[:, -1:]
+        of_moves, of_same = moves.sum(axis=1), same.sum(axis=1)
+        is_kept = of_same > np.maximum(of_moves, middle)
+        is_moving = ~is_kept & (of_moves > middle)
+        distances = -((indices - away) // self.period)
+        if (distances[is_moving] > _MAX_CARRIED_DISTANCE).any():
+            raise _NotALoop
+        self.back = {keys[i]: int(distances[i]) for i in np.flatnonzero(is_moving).tolist()}
+        broken = (~same[is_kept]).any(axis=0) | (~moves[is_moving & (distances == 0)]).any(axis=0)
+        starts = (~moves[is_moving & (distances != 0)]).any(axis=0)
+        for values in lines[~is_kept & ~is_moving]:
+            broken |= ~self._is_table(values)
         self.broken, self.starts = broken, starts
 
     def _is_table(self, values):
@@ -479,7 +480,7 @@ class _Candidate:
 
     @staticmethod
     def is_same(values):
-        return bool((values == values[0]).all())
+        return bool(values[0] == values[-1] and (values == values[0]).all())
 
     def _check_profit(self):
         """Raise `_NotALoop` unless the loop saves much memory and an iteration outweighs the loop overhead."""

@@ -113,3 +113,44 @@ cdef int spread(Listing code, Py_ssize_t i, unsigned char *marks) except -1:
             for v in call.operands:
                 marks[v] = 1
     return 0
+
+
+def with_one_guard(Listing code):
+    """Return the program with one guard for all sums of squares that are checked for NaN, or the same program.
+
+    Such a sum is not negative, so that their total is NaN only if one of them is.
+    """
+    cdef Listing found
+    cdef Py_ssize_t i
+    cdef int32_t v, total = -1
+    cdef Block block
+    cdef int32_t *of
+    cdef list guards = []
+    for i in range(code.n):
+        if is_check_of_squares(code, i):
+            guards.append(i)
+    if len(guards) < 2:
+        return code
+    found = code.successor()
+    block = take(code.n * sizeof(int32_t))
+    of = <int32_t *>block.data
+    merged = set(guards)
+    for i in range(code.n):
+        of[i] = -1 if i in merged else copied(code, i, of, found)
+    for v in {code.as_[code.as_[<int32_t>i]]: None for i in guards}:
+        total = of[v] if total < 0 else emit(found, WG_ADD, total, of[v], -1, SCALAR)
+    found.guard(emit(found, ISNAN, total, -1, -1, FLAG), *code.guards[code.bs[<int32_t>guards[0]]])
+    set_ends(code, of, found)
+    return found
+
+
+cdef bint is_check_of_squares(Listing code, Py_ssize_t i) except -1:
+    """Return whether an instruction is a guard that a sum of squares is not NaN."""
+    cdef int32_t v
+    if code.ops[i] != GUARD or code.ops[code.as_[i]] != ISNAN or code.guards[code.bs[i]][0] != 0:
+        return False
+    v = code.as_[code.as_[i]]
+    if code.ops[v] != CALL or code.kinds[v] != SCALAR:
+        return False
+    call = code.calls[code.as_[v]]
+    return call.compute is np.vdot and len(call.operands) == 2 and call.operands[0] == call.operands[1]

@@ -210,6 +210,11 @@ def _drop_implied_guards(code, run):
     return code if found is code else simplify.live(found)
 
 
+def _merge_guards(code, run):
+    found = simplify.with_one_guard(code)
+    return code if found is code else simplify.live(found)
+
+
 def _eliminate_dead_code(code, run):
     return simplify.live(code)
 
@@ -225,7 +230,7 @@ def _forward_stores(code, run):
 
 def _expand_dots(code, run):
     # guards of derivative rules are recognised by their dot products up to the stage "value"
-    return expand_dots.expand_dot_products(code, run.stage != "value")
+    return expand_dots.expand_dot_products(code, run.stage not in ("value", "step"))
 
 
 def _scalarise(code, run):
@@ -369,6 +374,12 @@ PASSES: tuple[Pass, ...] = (
         "reassociate", _reassociate, ("run", "run batch", "loop body"),
         "matrix products of adjoints reassociated to fewer multiplications",
         "Briggs and Cooper (1994), Effective partial redundancy elimination. doi:10.1145/178243.178257",
+        applies=_finds_loops,
+    ),
+    Pass(
+        "guards", _merge_guards, ("run", "run batch", "loop body"),
+        "guards against NaN merged into one",
+        "Gupta (1993), Optimizing array bound checks using flow analysis. doi:10.1145/176454.176507",
         applies=_finds_loops,
     ),
     Pass("expand_dots", _expand_dots, ("run", "run batch", "loop body"), *_EXPAND_DOTS, applies=_finds_loops),

@@ -126,6 +126,25 @@ cdef bint lower_comparison(Definitions ssa, Node node) except -1:
     return True
 
 
+#: placeholders of the first operands of calls, and, by function, whether each of its calls is emitted as it is
+cdef list OPERANDS = [Operand(k) for k in range(16)]
+cdef dict plain_functions = {}
+cdef enum:
+    MAX_PLAIN_FUNCTIONS = 1024
+
+
+cdef bint is_plain(fun, row) except -1:
+    """Return whether a function has no form but a call."""
+    found = plain_functions.get(fun)
+    if found is None:
+        found = not (fun is strong or fun is np.copy or fun is np.stack or fun is np.where or SPECIAL.get(row.name)
+                     or row.kind == "rearrangement" or fun in MOVING or fun in OF_VIEWS or fun in kernels
+                     or fun in FLAGS or fun in OF_BOOLS)
+        if row.kind != "custom" and len(plain_functions) < MAX_PLAIN_FUNCTIONS:
+            plain_functions[fun] = found
+    return found
+
+
 cdef int32_t lower_call(Definitions ssa, Node node) except -1:
     """Lower a call to instructions if possible, else emit it with operands in place of its traced arguments."""
     cdef list values = []
@@ -133,7 +152,7 @@ cdef int32_t lower_call(Definitions ssa, Node node) except -1:
     fun = node.row.fun
     for position, item, buffer, view, slot in node.sources:
         values.append(ssa.of_slot[<int32_t>slot] if buffer is None else ssa.read(buffer, view))
-        operand = Operand(len(values) - 1)
+        operand = OPERANDS[len(values) - 1] if len(values) <= 16 else Operand(len(values) - 1)
         if node.row.kind == "custom":
             args[item] = operand
         elif item < 0:
@@ -143,6 +162,8 @@ cdef int32_t lower_call(Definitions ssa, Node node) except -1:
             items[item] = operand
             args[position] = tuple(items) if type(args[position]) is tuple else items
     if node.row.kind == "custom" and lookup(fun) is not node.row:       # a rule of the user's, for any function
+        return emit_call(ssa, node.compute or fun, node.row, tuple(args), node.kwargs or {}, values, node.y)
+    if is_plain(fun, node.row):
         return emit_call(ssa, node.compute or fun, node.row, tuple(args), node.kwargs or {}, values, node.y)
     if fun is np.copy and len(values) == 1 and ssa.code.kinds[<int32_t>values[0]] == SCALAR:
         return values[0]
@@ -342,7 +363,9 @@ cdef int32_t emit_call(Definitions ssa, compute, row, args, kwargs, list values,
     """Emit a call; `y` shows the type of its result, None for a scalar."""
     ssa.code.calls.append(Call(compute, args, kwargs, values, row))
     kind = SCALAR
-    if y is not None:
+    if y is not None and is_in_order(y):
+        kind = kind_of(ssa, y)
+    elif y is not None:
         shape, strides = layout(y)
         strides = None if strides and overlaps(shape, strides) else strides
         kind = ssa.code.type_of(((<object>y).dtype, shape, strides))
