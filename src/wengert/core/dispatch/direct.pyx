@@ -3,8 +3,8 @@
 
 Most calls of eager code have this form.
 `recorded` does for them what `dispatch.function` does for every call, without the steps that cannot apply: weakly typed
-floats, subclasses, other dtypes, complex values, nested levels, ``out=``. In a recording for replay, it serves functions
-with a rule of their own, such as products of matrices.
+floats, subclasses, other dtypes, complex values, nested levels, ``out=``. In a recording for replay, it serves
+functions with a rule of their own, such as products of matrices.
 Which functions and options qualify is read from the registry row once, and kept in its column `route`.
 """
 

@@ -35,8 +35,6 @@ ELEMENT_FUNCTION = 2.5
 ELEMENT_MOVED, ELEMENT_ZEROED = 0.8, 0.05
 #: a Python call, and a native call, without the work of the function
 PYTHON_CALL, NATIVE_CALL = 700.0, 25.0
-#: an iteration of a loop, without its body, and each of its inputs and outputs
-ITERATION, PORT = 20.0, 8.0
 #: packing an element for a native call
 PACKED = 0.6
 

@@ -147,10 +147,10 @@ def with_one_guard(Listing code):
 cdef bint is_check_of_squares(Listing code, Py_ssize_t i) except -1:
     """Return whether an instruction is a guard that a sum of squares is not NaN."""
     cdef int32_t v
-    if code.ops[i] != GUARD or code.ops[code.as_[i]] != ISNAN or code.guards[code.bs[i]][0] != 0:
+    if code.ops[i] != GUARD or code.ops[code.as_[i]] != ISNAN:
         return False
     v = code.as_[code.as_[i]]
-    if code.ops[v] != CALL or code.kinds[v] != SCALAR:
+    if code.ops[v] != CALL or code.kinds[v] != SCALAR or code.guards[code.bs[i]][0] != 0:
         return False
     call = code.calls[code.as_[v]]
     return call.compute is np.vdot and len(call.operands) == 2 and call.operands[0] == call.operands[1]

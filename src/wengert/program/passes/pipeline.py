@@ -272,7 +272,9 @@ def _recover_small_loops(code, state):
 
 def _unroll_short_loops(code, run):
     found = unroll_loops.unroll_short_loops(code)
-    return code if found is code else _simplify(found, run)
+    if found is not code:
+        found = run._scalars = _simplify(found, run)
+    return found
 
 
 def _batch(code, run):

@@ -20,37 +20,31 @@ import numpy as np
 
 from wengert.program.ir.ir import Listing, c_strides, kind_of, operands
 from wengert.program.ir.opcodes import Op
-from wengert.program.passes import cost
 from wengert.program.passes.loop_recovery import FLAG, Loop, is_loop
-from wengert.program.passes.scalarise import nanoseconds
 
 _FLOAT = np.dtype(float)
 #: instructions that cost little to lower
 _FREE = (Op.INPUT, Op.CONST, Op.ARRAY, Op.VIEW, Op.PACK)
-#: limits on the instructions of an unrolled loop, and on those with arrays
-_MAX_LENGTH, _MAX_ARRAYS = 1 << 17, 3000
-#: share of the time of an iteration that bookkeeping takes at least if a loop is unrolled
-_MIN_SHARE = 0.4
+#: limits on the instructions of unrolled loops, on those with arrays, and on those in loops of mostly scalar code
+_MAX_LENGTH, _MAX_ARRAYS, _MAX_ARRAYS_AMONG_SCALARS = 1 << 17, 2000, 4000
+#: share of the instructions with arrays in mostly scalar code
+_MAX_SHARE = 0.1
 
 
 def unroll_short_loops(code: Listing) -> Listing:
-    """Return the program with loops of short bodies unrolled; the same program if there are none."""
+    """Return the program with its loops unrolled if they are short; the same program if not, or if there are none."""
     chosen = [call.compute for call in code.calls if is_loop(call)]
-    if not chosen or not all(map(_is_short, chosen)):
+    length = sum(loop.steps * len(loop.body) for loop in chosen)
+    arrays = sum(loop.steps * _array_count(loop.body) for loop in chosen)
+    most = _MAX_ARRAYS_AMONG_SCALARS if arrays < _MAX_SHARE * length else _MAX_ARRAYS
+    if not chosen or length > _MAX_LENGTH or arrays > most:
         return code
     return _Unroller(code, {id(loop) for loop in chosen}).run()
 
 
-def _is_short(loop):
-    """Return whether the bookkeeping of a loop takes a large share of its time, and unrolling it takes little time."""
-    body = loop.body
-    is_array = ((body.type > FLAG) & ~np.isin(body.op, _FREE)) | (body.op == Op.CALL)
-    if loop.steps * len(body) > _MAX_LENGTH or loop.steps * is_array.sum() > _MAX_ARRAYS:
-        return False
-    ports = len(body.inputs) - loop.kept + len(body.outputs)
-    if not is_array.any():
-        return True
-    return cost.ITERATION + cost.PORT * ports > _MIN_SHARE * nanoseconds(body)
+def _array_count(body):
+    """Return the number of instructions that the VM lowers one by one: those with arrays, and calls."""
+    return int((((body.type > FLAG) & ~np.isin(body.op, _FREE)) | (body.op == Op.CALL)).sum())
 
 
 class _Unroller:
