@@ -84,6 +84,14 @@ def two_dead_values(x):
 
 A = RNG.random((12, 12)) + 12 * np.eye(12)
 X = RNG.random((30, 5))
+def rows_of_products(x):
+    X = x.reshape(12, 120).T
+    c = np.zeros((12, 12))
+    for i in range(12):
+        c[i:, i] = c[i, i:] = X[:, i] @ X[:, i:]
+    return c
+
+
 POINTS = {
     squares: RNG.random(50),
     smoothed: RNG.random(40),
@@ -94,6 +102,7 @@ POINTS = {
     long_time: RNG.random(200),
     weights: RNG.random(6),
     two_dead_values: RNG.random(4),
+    rows_of_products: RNG.random(1440),
 }
 CASES = {f.__name__: (f, x, ()) for f, x in POINTS.items()}
 CASES |= {s.name: (s.f, s.x, s.args) for s in TABLE if not s.containers and s.dtype == np.float64}
@@ -395,9 +404,9 @@ def test_observer_sees_ir_until_its_context_ends():
     seen = []
     with pipeline.observed(lambda run, name, code: seen.append((run.stage, name, type(code)))):
         wg.record(squares, POINTS[squares])
-    assert seen == [("trace", "", Listing), ("trace", "simplify", Listing)]
+    assert seen == [("trace", "", Listing), ("trace", "simplify", Listing), ("trace", "join_products", Listing)]
     wg.record(squares, POINTS[squares])
-    assert len(seen) == 2
+    assert len(seen) == 3
 
 
 # ---- the specification of the IR

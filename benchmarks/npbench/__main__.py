@@ -1,9 +1,9 @@
 """Table of gradients of NPBench's kernels: `python -m benchmarks.npbench PATH [kernels] [--check] [--tiers vm llvm]`.
 
 PATH is a checkout of github.com/spcl/npbench, whose modules are imported as they are.
-The gradient of a weighted sum of the results is checked against differences, with `--check` in every array of floats,
-otherwise in one, and timed in that one: eagerly, compiled, and by JAX (`jit`) where the kernel has a version for it,
-in alternation, at new points in every call, on one core.
+The gradient of a weighted sum of the squares of the results is checked against differences, with `--check` in every
+array of floats, otherwise in one, and timed in that one: eagerly, compiled, and by JAX (`jit`) where the kernel has a
+version for it, in alternation, at new points in every call, on one core.
 Each kernel runs in a process of its own.
 A kernel whose gradient is the same at all points is marked with `=`, and not averaged.
 """

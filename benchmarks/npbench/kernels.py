@@ -1,7 +1,7 @@
 """Kernels of a checkout of NPBench: their functions, arguments and scalar losses.
 
-A loss is the sum of all results, each multiplied by a constant array; the results of a kernel that returns nothing are
-the arrays into which it writes.
+A loss is the sum of the squares of all results, each multiplied by a constant array, so that the gradients of linear
+kernels depend on the point; the results of a kernel that returns nothing are the arrays into which it writes.
 """
 
 import importlib.util
@@ -85,7 +85,7 @@ class Kernel:
         return tuple(given[i] for i in indices), indices
 
     def loss(self, results, indices=None, function=None):
-        """Return the function of the kernel's arguments whose value is the weighted sum of the results.
+        """Return the function of the kernel's arguments whose value is the weighted sum of squared results.
 
         `indices` are those of the arguments that are the results, or None if the function returns them.
         """
@@ -97,7 +97,7 @@ class Kernel:
         source = f"def {self.name}({given}):\n    y = kernel({given})\n    return total({parts})\n"
         space = {"kernel": function or self.function}
         space["total"] = lambda y: sum(
-            (w * part).real.sum() for w, part in zip(weights, y if isinstance(y, tuple) else (y,)) if w is not None
+            (w * part * part).real.sum() for w, part in zip(weights, y if isinstance(y, tuple) else (y,)) if w is not None
         )
         exec(source, space)
         return space[self.name]

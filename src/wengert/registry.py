@@ -60,7 +60,9 @@ ufunc_methods: dict[tuple[Any, str], Any] = {}
 
 
 #: columns with facts other than the rule: keywords of the declaring functions and of `facts`
-FACTS = ("batching", "continuous", "dependence", "expansion", "native", "scalars", "selects", "slope", "taylor")
+FACTS = (
+    "batching", "continuous", "dependence", "expansion", "native", "rank_one", "scalars", "selects", "slope", "taylor",
+)  # fmt: skip
 
 #: default dependence pattern by kind of row
 _DEPENDENCE = {"elementwise": Elementwise(), "view": Moved(), "rearrangement": Moved()}
@@ -119,6 +121,8 @@ class Primitive:
     adjoints : dict
         Pullbacks that match the tangents in `on_complex`, by position and with leading axes: their adjoints in the
         pairing Re(sum(conj(a) b)). A missing one is computed from the tangents.
+    rank_one : callable or None
+        ``rank_one(i, ybar, *args)`` returns vectors u and v where the pullback of a matrix is u v^T, else None.
     reason : str
         ``refuse`` only: why there is no derivative and what to write instead.
     static : bool
@@ -192,6 +196,7 @@ class Primitive:
         "on_complex",
         "opcode",
         "partials",
+        "rank_one",
         "reason",
         "route",
         "scalars",
@@ -230,6 +235,7 @@ class Primitive:
         self.domain = columns.get("domain", ())
         self.on_complex = columns.get("on_complex")
         self.adjoints = {}
+        self.rank_one = columns.get("rank_one")
         self.reason = columns.get("reason", "")
         self.keywords, self.most = columns.get("signature", (None, None))
         self.expansion = columns.get("expansion")

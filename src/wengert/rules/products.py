@@ -204,6 +204,13 @@ def push_matmul_right(t, y, a, b, out=None):
     return strong_matmul(a, aligned(t, b, ndim_of(a)))
 
 
+def rank_one(position, ybar, a, b, out=None):
+    """Return the factors of the cotangent of a matrix in its product with a vector."""
+    if position == 0:
+        return (ybar, b) if ndim_of(a) == 2 and ndim_of(b) == 1 else None
+    return (a, ybar) if ndim_of(a) == 1 and ndim_of(b) == 2 else None
+
+
 for fun in {np.matmul, np.linalg.matmul}:
     structural(
         fun,
@@ -213,6 +220,7 @@ for fun in {np.matmul, np.linalg.matmul}:
         stacked=True,
         curvature="cross",
         dependence=two_factor_pattern(matmul_labels),
+        rank_one=rank_one,
     )
 
 
@@ -451,7 +459,7 @@ for fun, axes_of, labels in ((np.dot, dot_axes, dot_labels), (np.inner, inner_ax
         dependence=two_factor_pattern(labels),
     )
 facts(np.matmul, scalars="matmul", batching=True)
-facts(np.dot, scalars="dot", batching=True)
+facts(np.dot, scalars="dot", batching=True, rank_one=rank_one)
 facts(np.inner, scalars="inner")
 
 

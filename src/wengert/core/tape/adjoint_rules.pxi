@@ -13,11 +13,16 @@ cdef extern from "sweep.h" nogil:
     void wg_add_scalar(int add, Py_ssize_t n, double g, double *adjoint)
     void wg_strong(Py_ssize_t n, const double *g, const double *p, double *y)
     void wg_strong_scalar(Py_ssize_t n, const double *g, double p, double *y)
+    void wg_rank_one(int add, Py_ssize_t m, Py_ssize_t n, const double *u, const double *v, double *adjoint,
+                     Py_ssize_t step)
 
 cdef object np_add_at = np.add.at
 
 cdef enum:
     COTANGENT, ADJOINT, OF_A, OF_B, OF_Y
+
+cdef enum:
+    MIN_RANK_ONE = 256      # size of a matrix from which a cotangent of rank one is added without a temporary
 
 cdef struct Rows:                       # current row of each of these arrays
     char *at[5]                         # address of its first element
@@ -244,6 +249,9 @@ cdef int pull_call(Tape tape, Node node, Py_ssize_t i) except -1:
         buffer = source[2]
         if tape.is_unneeded(buffer):
             continue
+        if (row.rank_one is not None and buffer is not None
+                and add_rank_one(tape, node, position, buffer, source[3], ybar)):
+            continue
         if row.kind == "elementwise":
             c = row.partials[position]
             c = product(ybar, c(y, *node.args) if callable(c) else c)
@@ -266,6 +274,43 @@ cdef int pull_call(Tape tape, Node node, Py_ssize_t i) except -1:
         tape.accumulate(buffer, source[3], source[4], c,
                         Py_REFCNT(c) <= (2 if c is shared else 1) and c is not ybar)
     return 0
+
+
+cdef bint add_rank_one(Tape tape, Node node, int position, Buffer buffer, cnp.ndarray view, object ybar) except -1:
+    """Add the cotangent u v^T of a matrix to its adjoint, without a temporary; False if it has no such form."""
+    cdef Py_ssize_t rows, columns, step
+    cdef char *place
+    cdef bint add = True
+    if (tape.stacked or node.kwargs or not is_double(view) or cnp.PyArray_NDIM(view) != 2
+            or cnp.PyArray_SIZE(view) < MIN_RANK_ONE):
+        return False
+    pair = node.row.rank_one(position, ybar, *node.args)
+    if pair is None:
+        return False
+    if cnp.PyArray_STRIDE(view, 1) != 8 and cnp.PyArray_STRIDE(view, 0) == 8:
+        rows, columns, step = cnp.PyArray_DIM(view, 1), cnp.PyArray_DIM(view, 0), cnp.PyArray_STRIDE(view, 1)
+        v, u = pair
+    else:
+        rows, columns, step = cnp.PyArray_DIM(view, 0), cnp.PyArray_DIM(view, 1), cnp.PyArray_STRIDE(view, 0)
+        u, v = pair
+        if cnp.PyArray_STRIDE(view, 1) != 8:
+            return False
+    if step < 8 * columns or step % 8 or not (is_row(u, rows) and is_row(v, columns)):
+        return False
+    u, v = np.ascontiguousarray(u), np.ascontiguousarray(v)
+    if is_vector(view):
+        add = tape.target(buffer, view, None, &place)
+    else:
+        place = tape.shadow_of(buffer) + (<char *>cnp.PyArray_DATA(view) - buffer.low)
+    wg_rank_one(add, rows, columns, <double *>cnp.PyArray_DATA(<cnp.ndarray>u),
+                <double *>cnp.PyArray_DATA(<cnp.ndarray>v), <double *>place, step // 8)
+    return True
+
+
+cdef bint is_row(object x, Py_ssize_t n) except -1:
+    """Return whether `x` is a 1-D array of n doubles."""
+    return (type(x) is ndarray and is_double(<cnp.ndarray>x) and cnp.PyArray_NDIM(<cnp.ndarray>x) == 1
+            and cnp.PyArray_SIZE(<cnp.ndarray>x) == n)
 
 
 cdef int pull_complex(Tape tape, Node node, object ybar, object y) except -1:

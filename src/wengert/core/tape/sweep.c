@@ -182,6 +182,26 @@ WG_CLONES void wg_strong_scalar(ptrdiff_t n, const double *g, double p, double *
     }
 }
 
+/* adjoint (+)= u v^T, for rows that are `step` elements apart; 0 times anything is 0 */
+WG_CLONES void wg_rank_one(int add, ptrdiff_t m, ptrdiff_t n, const double *u, const double *v, double *adjoint,
+                           ptrdiff_t step) {
+    ptrdiff_t k, i;
+    for (k = 0; k < m; k++) {
+        const double g = u[k];
+        double *row = adjoint + k * step;
+        if (add)
+            for (i = 0; i < n; i++) {
+                const double found = g * v[i];
+                row[i] += found != found && (g == 0.0 || v[i] == 0.0) ? 0.0 : found;
+            }
+        else
+            for (i = 0; i < n; i++) {
+                const double found = g * v[i];
+                row[i] = found != found && (g == 0.0 || v[i] == 0.0) ? 0.0 : found;
+            }
+    }
+}
+
 /* adjoint (+)= g, one scalar for all elements: the pullback of a sum */
 WG_CLONES void wg_add_scalar(int add, ptrdiff_t n, double g, double *adjoint) {
     ptrdiff_t i;

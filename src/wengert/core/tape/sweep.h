@@ -26,6 +26,7 @@ void wg_multiply_add(int add, ptrdiff_t n, const double *g, const double *pv, do
 /* y = g * p with strong zero */
 void wg_strong(ptrdiff_t n, const double *g, const double *p, double *y);
 void wg_strong_scalar(ptrdiff_t n, const double *g, double p, double *y);
+void wg_rank_one(int add, ptrdiff_t m, ptrdiff_t n, const double *u, const double *v, double *adjoint, ptrdiff_t step);
 /* adjoint (+)= g for a scalar g */
 void wg_add_scalar(int add, ptrdiff_t n, double g, double *adjoint);
 /* partials of the row `op` at one point */

@@ -39,6 +39,7 @@ from wengert.program.ir.opcodes import Op
 from wengert.program.passes import (
     batching,
     expand_dots,
+    join_products,
     loop_recovery,
     reassociate,
     scalarise,
@@ -289,6 +290,10 @@ def _reassociate(code, run):
     return reassociate.reassociate_products(code)
 
 
+def _join_products(code, run):
+    return join_products.join_products(code)
+
+
 def _fuse_stencils(code, run):
     return stencil_fusion.fuse_stencils(code, run.options.is_compiled or run.stage == "llvm", run.options.runs)
 
@@ -317,6 +322,13 @@ PASSES: tuple[Pass, ...] = (
         "dce", _eliminate_dead_code, ("derivative", "direction"),
         "dead code elimination for exact programs",
         "Muchnick (1997), Advanced compiler design and implementation, section 18.10", True, _is_exact,
+    ),
+    Pass(
+        "join_products", _join_products, ("trace",),
+        "products of vectors with parts of one matrix joined into one product",
+        "Dongarra, Du Croz, Hammarling and Duff (1990), A set of level 3 basic linear algebra subprograms. "
+        "doi:10.1145/77626.79170",
+        applies=_finds_loops,
     ),
     Pass(
         "guards", _drop_implied_guards, ("derivative",),

@@ -231,6 +231,8 @@ cdef int set_ends(Listing code, const int32_t *of, Listing found) except -1:
 cdef enum:
     MAX_LINEAR = 8   # instructions per last operand that are searched linearly; more go to the hash table
     MAX_STORES = 64  # stores to an array that a load is moved across
+    MAX_FAR_STORES = 4096       # stores across which the stored value, or the array before all of them, is looked for
+    MAX_STEPS = 1 << 22         # stores that are looked at for that in one traversal
     MAX_AXES = 8     # axes of views that are tested for overlap
 
 
@@ -455,13 +457,15 @@ cdef int32_t forward_to_view(Listing code, int32_t i, bint keep_layout, Boxes bo
     """Forward a store to a view of the same part, or move the view before stores that it does not overlap.
 
     `keep_layout`: the memory layout of the view matters to its users, so that the stored value must have the same.
+    A view that is moved far back keeps an array alive that would be overwritten in place otherwise. So it is moved far
+    only to the array before all stores, which all such views share.
     """
     cdef int32_t a = code.as_[i], base
-    cdef int _
+    cdef int steps = 0
     cdef tuple type = code.types[code.kinds[i]], other
     dtype = type[0]
     cdef Py_ssize_t itemsize = dtype.itemsize
-    for _ in range(MAX_STORES):
+    while True:
         base = code.as_[a]
         if code.ops[a] != PLACE or (code.kinds[a] != code.kinds[i] and code.types[code.kinds[a]][0] != dtype):
             break
@@ -473,7 +477,13 @@ cdef int32_t forward_to_view(Listing code, int32_t i, bint keep_layout, Boxes bo
         if base < 0 or code.kinds[base] != code.kinds[a]:
             break
         if not are_disjoint(boxes.of(code.bs[i]), boxes.of(code.bs[a]), itemsize):
+            if steps >= MAX_STORES:
+                return i
             break
+        steps += 1
+        boxes.steps += 1
+        if steps == MAX_FAR_STORES or (steps == MAX_STORES and boxes.steps > MAX_STEPS):
+            return i
         a = base
     code.as_[i] = a
     return i
@@ -517,9 +527,10 @@ cdef class Boxes:
     cdef Listing code
     cdef Block block
     cdef Py_ssize_t n
+    cdef Py_ssize_t steps           # stores that views were moved across
 
     def __cinit__(self, Listing code):
-        self.code, self.n = code, 0
+        self.code, self.n, self.steps = code, 0, 0
 
     cdef const Box *of(self, int32_t view) except NULL:
         cdef Block block

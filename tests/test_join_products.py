@@ -1,0 +1,111 @@
+"""Loops of products of vectors with a matrix become one product; stores of rows are forwarded across long loops."""
+
+import numpy as np
+import pytest
+
+import wengert as wg
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (60, 20))
+
+
+def triangle(x):
+    c = np.zeros((20, 20))
+    for i in range(20):
+        c[i:, i] = c[i, i:] = x[:, i] @ x[:, i:]
+    return c
+
+
+def strict_triangle(x):
+    c = np.eye(20)
+    for i in range(19):
+        c[i + 1 :, i] = c[i, i + 1 :] = x[:, i] @ x[:, i + 1 :]
+    return c
+
+
+def other_matrix(x):
+    y = np.sin(x)
+    return np.stack([np.dot(x[:, i], y) for i in range(0, 20, 2)])
+
+
+def downwards(x):
+    y = np.sin(x)
+    return np.stack([x[:, i] @ y for i in range(19, -1, -1)])
+
+
+def matrix_times_rows(x):
+    y = np.sin(x)
+    return np.concatenate([x[5 * (i % 3) :] @ y[i] for i in range(20)])
+
+
+def overwritten(x):
+    y, c, x = np.sin(x), np.zeros((20, 20)), np.copy(x)
+    for i in range(20):
+        c[i] = x[:, i] @ y
+        x[i] = c[i]
+    return c
+
+
+def unevenly(x):
+    y = np.sin(x)
+    return np.stack([x[:, i * i] @ y for i in range(5)] + [y[:, 19 - i * i] @ x for i in range(4)])
+
+
+def short_parts(x):
+    y = np.sin(x)
+    return np.concatenate([x[:, i] @ y[:, i : i + 1] for i in range(20)])
+
+
+def count(f, x=X):
+    program = wg.record(f, x)
+    return sum(call.row is not None and call.row.fun in (np.matmul, np.dot) for call in program._lowered_ir().calls)
+
+
+@pytest.mark.parametrize(
+    ("f", "products"),
+    [
+        (triangle, 1), (strict_triangle, 1), (other_matrix, 1), (downwards, 1), (matrix_times_rows, 1),
+        (overwritten, 20), (unevenly, 9), (short_parts, 20),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)  # fmt: skip
+def test_products_are_joined_if_they_are_independent(f, products):
+    assert count(f) == products
+    assert np.allclose(wg.record(f, X)(X), f(X), rtol=1e-13, atol=1e-13)
+    weights = RNG.uniform(-1, 1, f(X).shape)
+
+    def loss(x):
+        return np.sum(weights * f(x) ** 2)
+
+    expected = wg.grad(loss)(X)
+    for tier in ("vm", "auto"):
+        found = wg.grad(wg.compile(loss, tier=tier))
+        for scale in (1.0, 0.5):
+            assert np.allclose(found(scale * X), wg.grad(loss)(scale * X), rtol=1e-11, atol=1e-12)
+    assert np.allclose(wg.record(loss, X).jvp()(X, X)[1], np.sum(expected * X), rtol=1e-11)
+
+
+def test_exact_programs_keep_the_order_of_products():
+    program = wg.record(triangle, X, exact=True)
+    assert program(X).tobytes() == triangle(X).tobytes()
+
+
+def test_infinite_elements_that_no_row_reads_have_no_effect():
+    x = np.abs(X)
+    x[3, 0] = np.nan
+    f = wg.record(lambda x: np.stack([x[:, i] @ x[:, 1:] for i in range(1, 20)]), X)
+    assert np.allclose(f(x), x[:, 1:].T @ x[:, 1:])
+
+
+def filled(x):
+    c = np.zeros((300, 150))
+    for i in range(300):
+        c[i] = x[i % 10] * i
+    return c
+
+
+def test_adjoint_of_many_stored_rows_keeps_no_copies():
+    x = RNG.uniform(-1, 1, (10, 150))
+    program = wg.record(lambda x: np.sum(filled(x) ** 2), x).grad()
+    assert np.allclose(program(x), wg.grad(lambda x: np.sum(filled(x) ** 2))(x), rtol=1e-12)
+    assert program._machine.bytes < 20 * 8 * 300 * 150
