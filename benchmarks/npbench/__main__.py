@@ -58,7 +58,7 @@ def row(found):
         if engine in times:
             cells.append(f"{shown(times[engine])} ({times[engine] / times['f']:.2g} f)")
         else:
-            cells.append(notes.get(engine, "-"))
+            cells.append(notes.get(engine, "-").partition(":")[0])
     cells += [shown(first[engine]) if engine in first else "-" for engine in ("vm", "llvm", "jax")]
     best = compiled_time(found)
     cells.append(f"{best / times['jax']:.2f}" if "jax" in times and best else "-")

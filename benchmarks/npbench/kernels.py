@@ -30,6 +30,9 @@ SIZES = {
 #: the argument of the timed gradient, where it is not the first array
 MAIN = {"contour_integral": "Y", "gemm": "A", "symm": "A", "syr2k": "A", "syrk": "A", "scattering_self_energies": "G"}
 
+#: relative distance of the timed points, where it is not 1e-4: these matrices are hardly positive definite
+NOISE = {"cholesky": 1e-9, "cholesky2": 1e-9}
+
 
 class Kernel:
     """A kernel with arguments: `values` by name, in the order of its parameters."""
@@ -96,9 +99,12 @@ class Kernel:
         parts = "y" if indices is None else "(" + "".join(f"{names[i]}, " for i in indices) + ")"
         source = f"def {self.name}({given}):\n    y = kernel({given})\n    return total({parts})\n"
         space = {"kernel": function or self.function}
-        space["total"] = lambda y: sum(
-            (w * part * part).real.sum() for w, part in zip(weights, y if isinstance(y, tuple) else (y,)) if w is not None
-        )
+
+        def total(y):
+            parts = zip(weights, y if isinstance(y, tuple) else (y,))
+            return sum((w * part * part).real.sum() for w, part in parts if w is not None)
+
+        space["total"] = total
         exec(source, space)
         return space[self.name]
 
@@ -110,7 +116,7 @@ class Kernel:
             given = self.fresh()
             for value in given:
                 if is_float_array(value):
-                    value *= 1 + 1e-4 * rng.uniform(-1, 1, value.shape).astype(value.real.dtype)
+                    value *= 1 + NOISE.get(self.name, 1e-4) * rng.uniform(-1, 1, value.shape).astype(value.real.dtype)
             found.append(given)
         return found
 
