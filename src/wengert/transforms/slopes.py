@@ -10,6 +10,10 @@ import math
 import numpy as np
 
 
+#: size of the terms of an element that may cancel, relative to the largest element
+CANCELLED = 1e-2
+
+
 class Slopes:
     """Derivatives of a vector-valued function along k directions.
 
@@ -24,7 +28,9 @@ class Slopes:
         self.steps = 0.5 ** np.arange(3, 1 + max(8, round(-math.log2(5 * precision ** (1 / 3)))))
         found = [self._along(function, point, v, middle) for v in directions]
         self.values, self.errors, jumps, doubts = (np.stack(part) for part in zip(*found))
-        self.noise = 8 * precision / self.steps[-1] * np.abs(middle)
+        sizes = np.abs(middle)  # an element that cancels has the rounding errors of its terms
+        largest = np.max(sizes, initial=0.0, where=np.isfinite(sizes))
+        self.noise = 8 * precision / self.steps[-1] * np.maximum(sizes, CANCELLED * largest)
         self.jumps = np.where(np.abs(jumps) > 10 * doubts + self.noise, jumps, 0.0)
 
     def _along(self, function, point, v, middle):
