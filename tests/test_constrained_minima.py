@@ -430,3 +430,27 @@ def test_violated_constraints_are_added_one_after_the_other():
         ).x
 
     np.testing.assert_allclose(wg.jacobian(f)(np.ones(3)), [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], atol=1e-12)
+
+
+# ---- problems without a minimum
+
+
+@pytest.mark.parametrize("method", ["L-BFGS-B", "COBYQA", None])
+def test_unbounded_objective_is_no_minimum(method):
+    def lowest(p):
+        return optimize.minimize(lambda x: p * x[0] + x[1] ** 2, [1.0, 1.0], method=method).fun
+
+    with pytest.raises(
+        (wg.SingularJacobianError, wg.ConvergenceError), match="objective may be unbounded|has not converged"
+    ):
+        wg.derivative(lowest)(0.5)
+
+
+def test_linear_programs_without_a_solution_say_what_to_do():
+    with pytest.raises(wg.ConvergenceError, match=r"the problem is infeasible.*Relax them"):
+        wg.derivative(lambda p: optimize.linprog([1.0, 1.0], A_ub=[[1.0, 0.0]], b_ub=[-p]).fun)(1.0)
+    with pytest.raises(wg.ConvergenceError, match=r"the problem is unbounded.*Add bounds"):
+        wg.derivative(lambda p: optimize.linprog(np.stack([-p, 1.0])).fun)(1.0)
+    with pytest.raises(wg.ConvergenceError, match=r"milp: the problem is infeasible"):
+        integers = {"integrality": 1, "constraints": ([[1.0, 1.0]], 0.2, 0.8)}
+        wg.derivative(lambda p: optimize.milp(np.stack([p, 1.0]), **integers).fun)(1.0)

@@ -133,7 +133,7 @@ def test_linear_programs_without_unique_solution_raise():
         wg.jacobian(
             lambda b: optimize.linprog([-1.0, -1.0], A_ub=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], b_ub=[1.0, 1.0, b]).x
         )(2.0)
-    with pytest.raises(wg.ConvergenceError, match="has not converged"):
+    with pytest.raises(wg.ConvergenceError, match="unbounded"):
         wg.jacobian(lambda p: optimize.linprog(np.stack([-p, -1.0])).x)(1.0)
 
 

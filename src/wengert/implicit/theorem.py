@@ -57,6 +57,9 @@ MAX_NEWTON_STEPS = 8
 #: relative correction of x below which a Newton step reuses the factorisation of J
 REUSE_CORRECTION = 1e-9
 
+#: elements of the gradient above this size at a point without curvature tell that the objective may be unbounded
+MIN_SLOPE = 1e-4
+
 #: the limits of `wengert.program.roots.equations.Bound.settled`
 LIMITS = SCALE_FLOOR, REUSE_CORRECTION, POLISH_ULPS, MAX_NONLINEARITY
 
@@ -529,6 +532,15 @@ def _failed(equations, x, factor, size, y, on_failure):
     return _Point(x, Unknown(), size)
 
 
+def _descends(factor, y):
+    """Return whether the gradient at a singular Hessian has a part along directions without curvature."""
+    matrix, y = getattr(factor, "matrix", None), np.ravel(y)
+    if not isinstance(matrix, np.ndarray) or not np.isfinite(matrix).all():
+        return False
+    step = np.linalg.lstsq(matrix, y, rcond=1e-12)[0]
+    return bool(np.max(np.abs(matrix @ step - y)) > max(MIN_SLOPE, 1e-8 * np.max(np.abs(y))))
+
+
 def _singular(equations, point, y, determined, on_singular):
     """Handle equations that do not determine the solution, according to `on_singular`."""
     factor = point.factor
@@ -539,6 +551,12 @@ def _singular(equations, point, y, determined, on_singular):
     eps = equations.n * np.finfo(y.dtype).eps
     what = "Hessian is not positive definite" if equations.symmetric else "Jacobian is singular"
     why = f"its reciprocal condition number is {factor.rcond:.2g}"
+    if equations.symmetric and _descends(factor, y):
+        raise SingularJacobianError(
+            f"{equations.name}: x is not a minimum: the {what} there, {why}, and the gradient is "
+            f"{np.max(np.abs(y)):.3g} in its largest element, along a direction without curvature. The objective may be "
+            "unbounded: add bounds or constraints, or start nearer to a minimum"
+        )
     if not factor.rcond <= eps:
         why += ", but the residual does not follow it, as at a multiple root"
     raise SingularJacobianError(

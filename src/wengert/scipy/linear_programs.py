@@ -22,6 +22,14 @@ from wengert.scipy.results import traced_result, without
 #: distance of a constraint on fixed variables from its limit, relative to its terms, that counts as zero
 AT_LIMIT = 1e-9
 
+#: what to do about the statuses of problems without a solution
+NO_SOLUTION = {
+    2: "the problem is infeasible, so that it has no derivative: no point satisfies all constraints and bounds. Relax "
+    "them, or let slack variables satisfy them, with a price in the objective",
+    3: "the problem is unbounded, so that it has no derivative: the objective decreases without end. Add bounds or "
+    "constraints, or check the signs of the objective; its default bounds are (0, None)",
+}
+
 #: largest difference of an equation from a combination of others, relative to its terms, that counts as zero
 DEPENDENT = 1e-12
 
@@ -83,6 +91,8 @@ def _pairs(bounds, n):
 def _differentiated(call: Any, found: Any, bounds: Any, constraints: list) -> Any:
     """Return the result with a solution that carries derivatives."""
     if found.x is None or not found.success:
+        if found.status in NO_SOLUTION:
+            raise ConvergenceError(f"{call.name}: {NO_SOLUTION[found.status]}")
         call.fail(found.message)
         raise ConvergenceError(f"{call.name}: {found.message}")
     n = found.x.size
