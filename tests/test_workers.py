@@ -11,6 +11,7 @@ import distributed_functions as functions
 import wengert as wg
 from helpers import assert_rounding
 from wengert.distributed import operators
+from wengert.scipy import optimize
 
 X = np.linspace(-1.0, 1.0, 130)
 
@@ -170,6 +171,29 @@ def test_batch_of_a_compiled_solver_on_workers(threads):
         x = found(some)
         assert_rounding(x**3 + x, some)
     assert wg.jacobian(found, points).shape == (3, 2, 3, 2)
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_starts_of_a_solver_on_workers(threads, always, is_compiled):
+    """Many starts and parameters at once, a batch in each block; the errors name elements of the whole batch."""
+
+    def root(start, p):
+        return optimize.root(lambda x: x**2 - p, start, method="newton").x
+
+    starts, p = np.linspace(1.0, 3.0, 640)[:, None], np.linspace(2.0, 5.0, 640)
+    found = wg.vmap(wg.compile(root) if is_compiled else root, workers=threads)
+    np.testing.assert_allclose(found(starts, p)[:, 0], p**0.5, rtol=1e-12)
+    assert found.plan.workers == 2
+    p[[7, 300, 301]] = -1.0
+    if not is_compiled:
+        assert np.abs(found(starts, p)[[8, 299], 0] - p[[8, 299]] ** 0.5).max() < 1e-9
+        return
+    with pytest.raises(wg.ConvergenceError, match="element 7 of a batch of 80"):
+        found(starts, p)
+    p[7] = 2.0
+    with pytest.raises(wg.ConvergenceError, match=r"from 240 on.*elements 60, 61 of a batch of 80") as caught:
+        found(starts, p)
+    assert caught.value.elements.tolist() == [300, 301]
 
 
 def test_small_batch_stays_in_the_calling_thread(threads):

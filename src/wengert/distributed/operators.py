@@ -19,6 +19,7 @@ from wengert.containers import children_of, input_leaf, output_leaf, plain_copy
 from wengert.core.levels import running
 from wengert.distributed.blas import one_blas_thread
 from wengert.distributed.engines import Engine, Here, Submitted, cores, engine_of
+from wengert.errors import ConvergenceError
 from wengert.program.specialise.compiled import Compiled
 from wengert.transforms.batch import Elements, Mapped
 from wengert.transforms.costs import COSTS, forward_cost, is_forward, reverse_cost
@@ -270,10 +271,17 @@ class Batch:
     def __init__(self, f: Mapped, kwargs: dict):
         self.f, self.kwargs = f, kwargs
 
-    def run(self, *args: Any) -> Any:
-        """Return the results for some elements."""
+    def run(self, start: int, *args: Any) -> Any:
+        """Return the results for some elements, the first of which has the index `start`."""
         with one_blas_thread():
-            return self.f(*args, **self.kwargs)
+            try:
+                return self.f(*args, **self.kwargs)
+            except ConvergenceError as error:
+                if error.elements is None or not start:
+                    raise
+                shifted = ConvergenceError(f"among the elements from {start} on, counted from there: {error}")
+                shifted.elements = error.elements + start
+                raise shifted from None
 
 
 class MappedOnWorkers(Mapped):
@@ -301,14 +309,14 @@ class MappedOnWorkers(Mapped):
             return self._undivided(*args, **kwargs)
         block = Batch(self._undivided, kwargs)
         start = time.perf_counter()
-        first = block.run(*elements.part(*ends[0]))
+        first = block.run(0, *elements.part(*ends[0]))
         here = (time.perf_counter() - start) * len(ends)
         nbytes = sum(each.nbytes for each in args if isinstance(each, np.ndarray))
         uses, there, reason = choose(engine, here, len(ends), nbytes)
         self.plan = WorkerPlan("batch", len(ends), engine.count if uses else 0, here, there, reason)
         if not uses:
-            return self.joined([first, block.run(*elements.part(width, size))])
-        others = (elements.part(*each) for each in ends[1:])
+            return self.joined([first, block.run(width, *elements.part(width, size))])
+        others = ((each[0], *elements.part(*each)) for each in ends[1:])
         return self.joined([first, *engine.in_order(block, others, self.name)])
 
     def explained(self, args, kwargs, measure):

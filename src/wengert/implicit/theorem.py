@@ -554,8 +554,8 @@ def _singular(equations, point, y, determined, on_singular):
     if equations.symmetric and _descends(factor, y):
         raise SingularJacobianError(
             f"{equations.name}: x is not a minimum: the {what} there, {why}, and the gradient is "
-            f"{np.max(np.abs(y)):.3g} in its largest element, along a direction without curvature. The objective may be "
-            "unbounded: add bounds or constraints, or start nearer to a minimum"
+            f"{np.max(np.abs(y)):.3g} in its largest element, along a direction without curvature. The objective may "
+            "be unbounded: add bounds or constraints, or start nearer to a minimum"
         )
     if not factor.rcond <= eps:
         why += ", but the residual does not follow it, as at a multiple root"

@@ -140,12 +140,12 @@ def _independent(name, constraints):
             if np.max(np.abs(weights @ matrix - row)) <= DEPENDENT * max(size, np.max(sizes)):
                 others = [each for each, part in zip(kept, sizes) if part > DEPENDENT * size]
                 if is_traced or any(each[3] for each in others):
-                    numbers = ", ".join(str(each[1]) for each in others if each[0] == k) or "of another constraint"
+                    numbers = ", ".join(str(each[1]) for each in others if each[0] == k)
+                    numbers = numbers or "given in another constraint"
                     raise SingularJacobianError(
                         f"{name} has no derivative here: equation {i} is a combination of others ({numbers}), and they "
-                        "contradict each other if a traced value moves one of them "
-                        f"alone. Leave out row {i}, or pass on_singular='lstsq' if it follows from the others for all "
-                        "values"
+                        f"contradict each other if a traced value moves one of them alone. Leave out row {i}, or pass "
+                        "on_singular='lstsq' if it follows from the others for all values"
                     )
                 dropped.add((k, i))
                 continue

@@ -12,7 +12,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport fabs, fmax, fmin, isfinite, sqrt
 from libc.string cimport memcpy
 
-from wengert.program.roots.linear cimport LU
+from wengert.program.roots.linear cimport LU, small_factor, small_solve
 from wengert.program.roots.newton cimport MIN_DAMPING, SCALE_FLOOR
 from wengert.program.vm.runner cimport Repeated
 
@@ -31,8 +31,7 @@ cdef enum:
 cdef struct Lane:
     int state
     Py_ssize_t member, nit
-    double damping, floor
-    double size, last, last_simplified      # squares of norms
+    double damping, size, last, last_simplified, floor
     double *x
     double *step
     double *simplified
@@ -243,18 +242,19 @@ cdef inline int advance(Py_ssize_t n, Lane *at, double *z, const double *found, 
     else:
         for i in range(n):
             at.simplified[i] = -found[i * width]
-        lane_solve(<int>n, at.matrix, at.pivots, at.simplified)
-        at.last_simplified = relative_square(n, at.simplified, at.inverse_scale)
+        small_solve(<int>n, at.matrix, at.pivots, at.simplified, True)
+        at.last_simplified = relative_norm(n, at.simplified, at.inverse_scale)
         if not isfinite(at.last_simplified):        # also if the equations are not finite
             return shorter(n, at, z, width, damping / 2)
-        if at.last_simplified > (1 - damping / 4) * (1 - damping / 4) * at.size:
+        if at.last_simplified > (1 - damping / 4) * at.size:
             for i in range(n):
                 d = (at.simplified[i] - (1 - damping) * at.step[i]) * at.inverse_scale[i]
                 excess += d * d
-            d = 0.5 * sqrt(at.size / (excess / n)) * damping * damping
-            return shorter(n, at, z, width, fmax(fmin(d, damping / 2), damping / 10))
+            excess = sqrt(excess / n)
+            d = fmax(fmin(0.5 * at.size * damping * damping / excess, damping / 2), damping / 10)
+            return shorter(n, at, z, width, d)
         at.last = at.size
-        if damping == 1 and at.last_simplified <= tol * tol:
+        if damping == 1 and at.last_simplified <= tol:
             for i in range(n):
                 at.x[i] = z[i * width] + at.simplified[i]
             return 1
@@ -280,17 +280,17 @@ cdef inline int begun(Py_ssize_t n, Lane *at, double *z, const double *found, Py
     at.nit += 1
     for i in range(n * n):
         at.matrix[i] = found[(n + i) * width]       # by rows: factorised as the transposed matrix
-    if lane_factor(<int>n, at.matrix, at.pivots):
+    if small_factor(<int>n, at.matrix, at.pivots):
         return 3
-    lane_solve(<int>n, at.matrix, at.pivots, at.step)
+    small_solve(<int>n, at.matrix, at.pivots, at.step, True)
     if least == 0.0:
         least = 1.0
     for i in range(n):
         at.inverse_scale[i] = 1.0 / fmax(fabs(at.x[i]), least)
-    at.size = relative_square(n, at.step, at.inverse_scale)
+    at.size = relative_norm(n, at.step, at.inverse_scale)
     if not isfinite(at.size):
         return 3
-    if at.size <= tol * tol:
+    if at.size <= tol:
         for i in range(n):
             at.x[i] += at.step[i]
         return 1
@@ -298,9 +298,9 @@ cdef inline int begun(Py_ssize_t n, Lane *at, double *z, const double *found, Py
         for i in range(n):
             d = (at.simplified[i] - at.step[i]) * at.inverse_scale[i]
             change += d * d
-        change = sqrt(change / n * at.size)
-        if change > 0:
-            at.damping = fmin(1.0, at.damping * sqrt(at.last) * sqrt(at.last_simplified) / change)
+        change = sqrt(change / n)
+        if change * at.size > 0:
+            at.damping = fmin(1.0, at.damping * at.last * at.last_simplified / (change * at.size))
         else:
             at.damping = 1.0
     at.state = STEPPING
@@ -318,50 +318,11 @@ cdef inline int shorter(Py_ssize_t n, Lane *at, double *z, Py_ssize_t width, dou
     return 0
 
 
-cdef inline double relative_square(Py_ssize_t n, const double *x, const double *inverse_scale) noexcept nogil:
-    """Return the mean square of the elements, relative to the scales."""
+cdef inline double relative_norm(Py_ssize_t n, const double *x, const double *inverse_scale) noexcept nogil:
+    """Return the root mean square of the elements, relative to the scales."""
     cdef double total = 0.0, d
     cdef Py_ssize_t i
     for i in range(n):
         d = x[i] * inverse_scale[i]
         total += d * d
-    return total / n
-
-
-cdef inline int lane_factor(int n, double *a, int *p) noexcept nogil:
-    """Factorise a matrix stored by rows as its transpose; the diagonal holds the reciprocals of the pivots."""
-    cdef int i, j, k, best
-    cdef double most, factor
-    for k in range(n):
-        best, most = k, fabs(a[k * n + k])
-        for i in range(k + 1, n):
-            if fabs(a[k * n + i]) > most:
-                best, most = i, fabs(a[k * n + i])
-        p[k] = best
-        if most == 0.0:
-            return 1
-        if best != k:
-            for j in range(n):
-                a[j * n + k], a[j * n + best] = a[j * n + best], a[j * n + k]
-        factor = 1.0 / a[k * n + k]
-        a[k * n + k] = factor
-        for i in range(k + 1, n):
-            a[k * n + i] *= factor
-        for j in range(k + 1, n):
-            for i in range(k + 1, n):
-                a[j * n + i] -= a[j * n + k] * a[k * n + i]
-    return 0
-
-
-cdef inline void lane_solve(int n, const double *a, const int *p, double *b) noexcept nogil:
-    """Solve with the factors of `lane_factor` in place."""
-    cdef int i, k
-    for k in range(n):
-        for i in range(k):
-            b[k] -= a[k * n + i] * b[i]
-        b[k] *= a[k * n + k]
-    for k in range(n - 1, -1, -1):
-        for i in range(k + 1, n):
-            b[k] -= a[k * n + i] * b[i]
-    for k in range(n - 1, -1, -1):
-        b[k], b[p[k]] = b[p[k]], b[k]
+    return sqrt(total / n)
