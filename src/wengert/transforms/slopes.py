@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 
-
 #: size of the terms of an element that may cancel, relative to the largest element
 CANCELLED = 1e-2
 
