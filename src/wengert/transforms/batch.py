@@ -23,6 +23,10 @@ from wengert.transforms.second import HVP
 from wengert.transforms.stacked import Batch, Maker, NotBatchable
 
 
+#: number of elements from which a function that solves equations is compiled, which takes about as long as they do
+MIN_COMPILED = 64
+
+
 class Mapped(Operator):
     """A function vectorised over a batch axis; takes its arguments, with that axis."""
 
@@ -61,7 +65,7 @@ class Mapped(Operator):
                 self._compiled = getattr(self.f, "solves", False) and self.f.__wengert__(type(self), options)
             if self._compiled:
                 return self._compiled(*args, **kwargs)
-        if not self._loops and levels.lifted_around() is None:
+        if not self._loops and levels.lifted_around() is None and self._may_gain(elements):
             with levels.caught(NotBatchable, Exception):  # the loop repeats the error, if f itself raises one
                 return self._at_once(elements, kwargs)
             self._loops = True
@@ -71,6 +75,11 @@ class Mapped(Operator):
                 return found[0]
         f = rebound(self.f) if running.get() else self.f
         return self._stacked([f(*elements.arguments(i), **kwargs) for i in range(elements.size)], self.out_axes)
+
+    def _may_gain(self, elements):
+        """Return whether a call on the whole batch pays: a derivative refuses it, and only its solver is found."""
+        is_derivative = isinstance(self.f, Operator) and self.f.is_derivative
+        return not is_derivative or elements.size >= MIN_COMPILED or bool(running.get())
 
     def joined(self, results: list) -> Any:
         """Concatenate the results for parts of a batch along their batch axes."""

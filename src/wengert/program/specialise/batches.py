@@ -28,11 +28,8 @@ from wengert.program.specialise.compiled import Compiled
 from wengert.program.tracing.closure import NotReplayable
 from wengert.program.tracing.observer import is_observed, unobserved
 from wengert.program.tracing.trace import dependent, recording
-from wengert.transforms.batch import Elements, Mapped
+from wengert.transforms.batch import MIN_COMPILED, Elements, Mapped
 from wengert.transforms.stacked import Maker, NotBatchable
-
-#: number of elements from which a function is compiled, which takes about as long as to solve for these
-MIN_COMPILED = 64
 
 _FLOAT = np.dtype(float)
 _CONSTANTS = {Op.CONST, Op.ARRAY, Op.LOAD, Op.VIEW}
