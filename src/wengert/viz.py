@@ -234,11 +234,13 @@ def passes(
     seen = _Stages()
     with pipeline.observed(seen):
         if isinstance(f, Program):
-            program = copy.copy(f)  # a copy without the cached results of passes, so that they run again
+            program = f = copy.copy(f)  # a copy without the cached results of passes, so that they run again
             seen.add("recorded", "trace", "program as stored", program._listing)
         else:
             program = record(f, x, args=args, kwargs=kwargs)
-        program = program if derivative is None else getattr(program, derivative)()
+        if derivative is not None:
+            rolls = program is not f and derivative not in ("jacobian", "hessian")  # as in a compiled function
+            program = getattr(program._with_loops() if rolls else program, derivative)()
         code = program._lowered_ir()
     made = schedule(code, program._exact)
     size = f"{counted(len(made.kernels), 'kernel')}, {counted(made.registers, 'scalar register')}"
