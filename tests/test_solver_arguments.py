@@ -112,7 +112,7 @@ def decay(t, a, b):
 def curve_fit(**given):
     options = {} if "bounds" in given else {"xtol": 1e-14, "ftol": 1e-14}
     x, covariance = optimize.curve_fit(**{"f": decay, "xdata": T, "ydata": Y, "p0": [1.0, 1.0], **options, **given})
-    return x[0] + 100 * covariance[0, 1]
+    return x[0] + 10 * covariance[0, 1]  # whose differences lose digits to those in the solver
 
 
 def leastsq(**given):
