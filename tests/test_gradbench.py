@@ -13,6 +13,8 @@ import pytest
 from scipy.spatial.transform import Rotation
 from scipy.special import multigammaln
 
+import wengert as wg
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 try:
@@ -333,3 +335,10 @@ def test_table_has_no_time_of_results_that_are_not_valid():
     (sentence,) = compare.summary({"lse": cells, "ode": cells})
     assert sentence == "Time over that of the manual tool: geometric mean 2; lse 2."
     assert compare.rows("ode", cells)[0].endswith("| 1 us* |")
+
+
+def test_rounding_errors_of_a_compiled_field_are_no_mismatch_near_the_solution():
+    field = wg.compile(wg.jacfwd(models.potential))
+    miss = wg.compile(lambda w: models.particle_miss(w, field), recheck=1)
+    for w in (0.0, 0.20693109570438917, 0.20693109570438917):
+        assert miss(w) == pytest.approx(models.particle_miss(w, wg.jacfwd(models.potential)), rel=1e-9)
