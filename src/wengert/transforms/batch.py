@@ -22,7 +22,6 @@ from wengert.transforms.dense import JVP, Operator
 from wengert.transforms.second import HVP
 from wengert.transforms.stacked import Batch, Maker, NotBatchable
 
-
 #: number of elements from which a function that solves equations is compiled, which takes about as long as they do
 MIN_COMPILED = 64
 
