@@ -24,6 +24,7 @@ import wengert as wg
 from helpers import assert_same_bits, in_threads
 from scenarios import TABLE
 from wengert import features
+from wengert.core import frames
 from wengert.program.specialise import compiled as module
 from wengert.program.specialise.compare import difference
 from wengert.program.tracing.closure import Captures, NotReplayable
@@ -1719,6 +1720,15 @@ def test_function_that_reads_more_than_its_arguments_is_found_under_another_name
         assert [compiled(1.0) for _ in range(2)] == [2.0 if word == "geterr" else 1.0] * 2
     with np.errstate(divide="ignore"):
         assert compiled(1.0) == f(1.0)
+
+
+def test_compiled_code_of_other_packages_is_not_replayed(monkeypatch):
+    monkeypatch.setattr(frames.solver, "__module__", "a_package_in_cython")
+    solver = frames.solver
+    compiled = wg.compile(lambda x: x * (2.0 if solver() is None else 1.0))
+    with pytest.warns(wg.CompileWarning, match="not defined by a class statement"):
+        assert compiled(1.0) == 2.0
+    assert not compiled.paths
 
 
 def test_logger_is_silent_below_its_level_and_writes_at_it(caplog):

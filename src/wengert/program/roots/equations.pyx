@@ -212,8 +212,8 @@ cdef class Bound(Problem):
     def settled(self, x, polish, limits, weights):
         """Return the point near a root where derivatives are taken, and the relative Newton correction at the root.
 
-        None if the checks of ``checks.pxi`` do not accept it: then `wengert.implicit.theorem.settle`
-        decides. The factors of the Jacobian are kept for the derivative.
+        Return None if the checks in ``checks.pxi`` reject the root; `wengert.implicit.theorem.settle` then decides.
+        The factors of the Jacobian are kept for the derivative.
         """
         cdef cnp.ndarray at = np.array(x, float).reshape(-1)
         cdef cnp.ndarray given = weights.reshape(-1)

@@ -496,7 +496,8 @@ class Scan:
         if is_library(module) and not is_pure(module) and kind is not types.SimpleNamespace:
             self.doubt(f"a {module}.{kind.__qualname__}, whose contents are not analysed")
             return
-        if hasattr(kind, "__get__") and not is_made_in_python(kind):  # a descriptor, whose state is what it refers to
+        if hasattr(kind, "__get__") and not (callable(value) or is_made_in_python(kind)):
+            # A descriptor in C, such as a property of pandas: its state is what it refers to.
             self.enter_all([each for each in gc.get_referents(value) if each is not kind])
             return
         if not has_known_layout(kind):
