@@ -127,3 +127,20 @@ def start_dependent(x, scale):
     """A function that branches on its argument, so that a batch is a loop."""
     time.sleep(0.002)
     return {"y": scale * x if np.sum(x) > 0 else x[::-1], "n": np.sum(x**2)}
+
+
+def banded(x, width):
+    """Each result depends on the next `width` elements, cyclically."""
+    y = x
+    for k in range(1, width):
+        y = y + np.sin(np.roll(x, k)) * x
+    return y
+
+
+def switched(x):
+    """A sum over pairs of neighbours at distances up to 6, in one of two forms."""
+    total = 0.0
+    for k in range(1, 7):
+        pairs = x[k:] * x[:-k]
+        total = total + (np.sum(np.exp(0.1 * pairs)) if x[0] > 0.0 or x[-1] > 2.0 else np.sum(np.cos(pairs)))
+    return total

@@ -26,7 +26,8 @@ LAYERS = [
     [{"numpy", "containers"}],  # the NumPy proxy; container structure
     [{"transforms"}],  # functions of functions: grad, jacobian, vmap
     [{"program"}],  # recorded programs
-    [{"sparse"}, {"cuda"}, {"checkpointing"}, {"distributed"}],
+    [{"sparse"}, {"cuda"}, {"checkpointing"}],
+    [{"distributed"}],
     [{"api"}],
     [{"implicit"}],
     [{"scipy"}],

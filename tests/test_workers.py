@@ -1,6 +1,7 @@
 """``workers=`` of jacobian, hessian and vmap: the same values, plans, and errors."""
 
 import concurrent.futures
+import functools
 import multiprocessing
 import pickle
 
@@ -73,6 +74,39 @@ def test_hessian_on_workers_is_the_hessian(threads):
 
 
 @pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("options", [{"mode": "forward"}, {"mode": "reverse"}, {"mode": "mixed"}, {"value": True}])
+def test_sparse_jacobian_on_workers_is_the_sparse_jacobian(threads, pool, options):
+    f = functools.partial(functions.banded, width=12)
+    J, plain = wg.jacobian(f, sparse=True, workers=threads, **options), wg.jacobian(f, sparse=True, **options)
+    for x in (X, X + 0.5, X - 0.5):
+        found, expected = J(x), plain(x)
+        if options.get("value"):
+            assert_rounding(found[0], expected[0])
+            found, expected = found[1], expected[1]
+        assert_rounding(found.toarray(), expected.toarray())
+    if J.plan.colours is None:
+        assert J.divisions == [] and "no products to divide" in repr(wg.explain(J, X))
+        return
+    assert J.divisions[0].workers == 2 and J.divisions[0].blocks > 1
+    assert "blocks in 2 workers" in repr(wg.explain(J, X))
+    others = [wg.jacobian(f, sparse=True, workers=each, **options) for each in (pool, pool.map, 3)]
+    for other in others:
+        assert all(np.array_equal(other(X).data, J(X).data) for _ in range(3))
+    others[-1].close()
+    assert_rounding(pickle.loads(pickle.dumps(J))(X).toarray(), plain(X).toarray())
+
+
+@pytest.mark.usefixtures("always")
+def test_sparse_hessian_on_workers_and_guards_that_fail(threads):
+    given = wg.hessian(functions.switched, sparse=True)(X).astype(bool)
+    H = wg.hessian(functions.switched, sparse=wg.colouring(given, kind="star"), workers=threads)
+    plain = wg.hessian(functions.switched)
+    for x in (X, X + 0.1, X + 0.2, X - 3.0, X - 3.1, X - 3.2, X + 5.0, X):  # the branch changes
+        assert_rounding(H(x).toarray(), plain(x))
+    assert H.divisions[0].workers == 2
+
+
+@pytest.mark.usefixtures("always")
 def test_shapes_and_arguments(threads):
     x = np.linspace(0.0, 1.0, 80).reshape(40, 2)
     J = wg.jacobian(functions.in_two_axes, workers=threads, chunk=9)
@@ -131,9 +165,6 @@ def test_options_that_workers_do_not_take(threads):
     for options in ({"has_aux": True}, {"argnums": (0, 1)}, {"holomorphic": True}):
         with pytest.raises(ValueError, match="workers= needs a single argnums"):
             wg.jacobian(np.sin, workers=threads, **options)
-    for op in (wg.jacobian, wg.hessian):
-        with pytest.raises(ValueError, match="not available for sparse"):
-            op(np.sin, workers=threads, sparse=True)
     with pytest.raises(ValueError, match="mode is 'auto' or 'mixed'"):
         wg.hessian(np.sin, workers=threads, mode="forward")
     with pytest.raises(TypeError, match=r"wengert\.ravel"):

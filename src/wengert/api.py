@@ -73,19 +73,19 @@ def _operator(cls, f, *options):
     return f.__wengert__(cls, options) if hasattr(type(f), "__wengert__") else cls(f, *options)
 
 
-def _check_no_workers(word, workers):
-    if workers is not None:
-        raise ValueError(f"{word}: workers= is not available for sparse derivatives")
-
-
-def _sparse(word, order, f, argnums, value, has_aux, chunk, mode, holomorphic, sparse, format):
+def _sparse(word, order, f, argnums, value, has_aux, chunk, mode, holomorphic, sparse, format, workers):
     """Return the sparse derivative of `f` as a callable."""
     for name, given in (("has_aux", has_aux), ("chunk", chunk is not None), ("holomorphic", holomorphic)):
         if given:
             raise ValueError(f"{word}: {name}= is not available for sparse derivatives")
     from wengert.sparse import drivers  # imported here: dense derivatives do not need `wengert.program`
 
-    return drivers.SparseDerivative(f, argnums, value, sparse, format, mode, order)
+    options = f, argnums, value, sparse, format, mode, order
+    if workers is None:
+        return drivers.SparseDerivative(*options)
+    from wengert.distributed import operators, seeds  # imported here, as in `vmap`
+
+    return seeds.SparseOnWorkers(*options, engine=operators.engine_for(f, workers, word, runs_programs=True))
 
 
 def grad(
@@ -267,8 +267,8 @@ def jacobian(
         Format of the sparse array. Structural zeros are kept. Results share their index arrays, which are read-only.
     workers : int, executor or map-like callable, optional
         Divides blocks of columns or rows among workers, as for `wengert.distributed.sum_over`; a number stands for
-        threads if `f` is compiled, else for processes. For one array and an array as result, dense.
-        ``.plan`` and `explain` tell whether workers were estimated to be faster.
+        threads if `f` is compiled or the derivative sparse, else for processes. For one array and an array as result.
+        `explain` and ``.plan``, or ``.divisions`` if it is sparse, tell whether workers were estimated to be faster.
 
     Returns
     -------
@@ -336,8 +336,8 @@ def jacobian(
     """
     _check_no_further(others, "jacobian(f, x")
     if sparse is not False:
-        _check_no_workers("jacobian", workers)
-        derivative = _sparse("jacobian", 1, f, argnums, value, has_aux, chunk, mode, holomorphic, sparse, format)
+        options = f, argnums, value, has_aux, chunk, mode, holomorphic, sparse, format, workers
+        derivative = _sparse("jacobian", 1, *options)
         return _apply(derivative, x, args, kwargs)
     if workers is not None:
         from wengert.distributed import operators  # imported here, as in `vmap`
@@ -587,7 +587,7 @@ def hessian(
         only, as from ``scipy.sparse.tril``, selects that triangle. Colourings of kind "star" and "acyclic" need fewer
         products; "acyclic" recovers the nonzeros by substitution.
     workers
-        As for `jacobian`: divides the columns among workers.
+        As for `jacobian`: divides the columns among workers, or the products of a sparse Hessian.
 
     Returns
     -------
@@ -635,8 +635,8 @@ def hessian(
     """
     _check_no_further(others, "hessian(f, x")
     if sparse is not False:
-        _check_no_workers("hessian", workers)
-        derivative = _sparse("hessian", 2, f, argnums, value, has_aux, chunk, mode, False, sparse, format)
+        options = f, argnums, value, has_aux, chunk, mode, False, sparse, format, workers
+        derivative = _sparse("hessian", 2, *options)
         return _apply(derivative, x, args, kwargs)
     if workers is not None:
         from wengert.distributed import operators  # imported here, as in `vmap`

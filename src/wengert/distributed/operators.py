@@ -84,9 +84,10 @@ def _plain(f):
     return f.f if isinstance(f, Compiled) else f
 
 
-def engine_for(f: Callable, workers: Any, name: str) -> Engine:
-    """Return the engine for an operator: threads for compiled functions, whose programs run without the interpreter."""
-    if isinstance(f, Compiled) and isinstance(workers, int) and not isinstance(workers, bool) and workers not in (0, 1):
+def engine_for(f: Callable, workers: Any, name: str, runs_programs: bool = False) -> Engine:
+    """Return the engine for an operator: threads for one that runs programs, which do without the interpreter."""
+    runs_programs = runs_programs or isinstance(f, Compiled)
+    if runs_programs and isinstance(workers, int) and not isinstance(workers, bool) and workers not in (0, 1):
         count = cores() if workers == -1 else workers
         if count > 1:
             return Threads(count)

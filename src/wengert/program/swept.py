@@ -156,13 +156,21 @@ class Swept(Program):
         """Return the outputs, or the index of the guard that failed."""
         found, width = [], max(1, self._width)
         across = math.prod(self._x if self._by_rows else self._y)
-        for direction in self._memoised("directions", self._all_directions):
-            outputs = run([*leaves[: self._number], direction, *leaves[self._number :]])
+        for outputs in self._outputs(leaves, run):
             if type(outputs) is int:
                 return outputs
             found.append(outputs[0].reshape(width, across))
         products = found[0] if len(found) == 1 else np.concatenate(found)
         return [self._assembled(products[: self._count].astype(self._entries, copy=False))]
+
+    def _outputs(self, leaves, run):
+        """Yield the outputs of each run, or the index of the guard that failed."""
+        for number in range(self._chunks):
+            yield self._run_batch(number, leaves, run)
+
+    def _run_batch(self, number, leaves, run):
+        direction = self._memoised("directions", self._all_directions)[number]
+        return run([*leaves[: self._number], direction, *leaves[self._number :]])
 
     def _all_directions(self):
         """Return the seeds of each run, the last padded with zeros.

@@ -46,6 +46,9 @@ from wengert.transforms.costs import (
     units_cost,
 )
 
+#: seeds of a batch that workers may share
+MAX_SHARED_WIDTH = 8
+
 #: fraction of nonzeros above which products with all unit vectors take as long as those with a colouring's seeds
 _MAX_DENSITY = 0.75
 
@@ -152,12 +155,33 @@ class Matrix(Nonzeros):
 
 
 class Compressed(Swept):
-    """Products with the seeds of a colouring, for its columns or its rows."""
+    """Products with the seeds of a colouring, for its columns or its rows.
 
-    def __init__(self, program, argnums, name, colours, side):
-        self._colours, self._side = colours, side
+    Workers may share the batches of seeds: ``share(self)`` then returns an object whose method ``outputs`` takes the
+    place of `_outputs`.
+    """
+
+    _share: Callable | None = None
+
+    def __init__(self, program, argnums, name, colours, side, share=None):
+        self._colours, self._side, self._share = colours, side, share
         count = colours.row_count if side == "row" else colours.column_count
         super().__init__(program, argnums, side == "row", name, count)
+
+    def __getstate__(self):
+        return {name: value for name, value in super().__getstate__().items() if name != "_share"}
+
+    def _most_at_once(self):
+        most = super()._most_at_once()
+        return most if self._share is None else min(most, MAX_SHARED_WIDTH)
+
+    @property
+    def _shared(self):
+        """The batches as workers share them; None without workers."""
+        return None if self._share is None else self._memoised("shared", lambda: self._share(self))
+
+    def _outputs(self, leaves, run):
+        return super()._outputs(leaves, run) if self._share is None else self._shared.outputs(leaves, run)
 
     def _directions(self, first, stop):
         return self._colours.seeds(first, stop, side=self._side, dtype=self._dtype)
@@ -255,6 +279,8 @@ class SparseOperator(dense.Derivative):
 
     A call returns a `Nonzeros` and the outputs from which it builds the result.
     """
+
+    share: Callable | None = None  # how workers share products with seeds: see `Compressed`
 
     def __init__(self, f, argnums, value, sparse, format, mode, order):
         super().__init__(f, argnums, value)
@@ -358,7 +384,7 @@ class SparseOperator(dense.Derivative):
         given = self.given
         sides = {"forward": ["column"], "reverse": ["row"], "mixed": ["column", "row"]}[mode]
         sides = ["column"] if self.order == 2 else sides
-        parts = [Compressed(program, self.argnums, self.name, colours, side) for side in sides]
+        parts = [Compressed(program, self.argnums, self.name, colours, side, self.share) for side in sides]
         order = (given.rows, given.columns) if given is not None and (given.is_triangle or given.is_ordered) else None
         pattern = pattern if given is None else given.pattern
         return Recovered(parts, self.name, colours, order), Plan(mode, pattern, colours, why)

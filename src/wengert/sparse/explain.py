@@ -62,11 +62,14 @@ class Explanation:
         The plan in use.
     methods : dict
         Cost of each method, by mode.
+    workers : str
+        How products were divided among workers; empty without ``workers=``.
     """
 
     name: str
     plan: Plan
     methods: dict[str, MethodCost]
+    workers: str = ""
 
     def __repr__(self):
         m, n = self.plan.pattern.shape
@@ -75,7 +78,8 @@ class Explanation:
             f"{self.name}: {m} x {n}, {counted(nnz, 'nonzero')} ({nnz / max(1, m * n):.2%})",
             f"  plan     {self.plan.mode}: {self.plan.reason}",
         ]
-        return "\n".join([*rows, *[f"  {mode:8} {cost}" for mode, cost in self.methods.items()]])
+        rows += [f"  {mode:8} {cost}" for mode, cost in self.methods.items()]
+        return "\n".join([*rows, self.workers] if self.workers else rows)
 
 
 def explained(derivative: Derivative, args: tuple, kwargs: dict, measure: bool) -> Explanation:
