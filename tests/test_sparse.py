@@ -299,6 +299,13 @@ def test_compiled_functions_and_derivatives_of_them():
     np.testing.assert_allclose(J(X).toarray(), wg.hessian(energy, X), rtol=1e-13, atol=1e-14)
 
 
+def test_compile_of_a_sparse_derivative_is_that_of_the_compiled_function():
+    for J in (wg.jacobian(by_elements, sparse=True), wg.jacobian(by_elements, sparse=True, workers=2)):
+        made = wg.compile(J, tier="vm")
+        assert type(made) is type(J) and made.fun.tier == "vm"
+        np.testing.assert_allclose(made(X).toarray(), wg.jacobian(by_elements, X), rtol=1e-14)
+
+
 def test_uncompilable_functions_fall_back_to_eager():
     calls = []
 

@@ -1124,6 +1124,8 @@ def compile(
         return functools.partial(compile, exact=exact, recheck=recheck, tier=tier, constant=constant, disable=disable)
     from wengert.program.specialise.compiled import Compiled  # imported here: derivatives do not need programs
 
+    if hasattr(type(f), "compiled"):  # a sparse derivative runs a program anyway
+        return f.compiled(Compiled(f.f, exact, recheck, tier, constant, disable))
     return Compiled(f, exact, recheck, tier, constant, disable)
 
 

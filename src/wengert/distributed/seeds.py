@@ -86,6 +86,10 @@ class SparseOnWorkers(SparseDerivative):
     def __reduce__(self):  # engines are not sent anywhere
         return SparseDerivative, super().__reduce__()[1]
 
+    def compiled(self, fun: Callable) -> SparseOnWorkers:
+        """Return the same derivative of the compiled function."""
+        return SparseOnWorkers(fun, *self.__reduce__()[1][1:], engine=self.engine)
+
     @property
     def divisions(self) -> list[WorkerPlan]:
         """How the products of the last call were divided among workers."""

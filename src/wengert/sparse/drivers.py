@@ -636,6 +636,11 @@ class SparseDerivative(dense.Derivative):
         self._last = result
         return result, found
 
+    def compiled(self, fun: Compiled) -> SparseDerivative:
+        """Return the same derivative of the compiled function."""
+        cls, options = self.__reduce__()
+        return cls(fun, *options[1:])
+
     @property
     def fun(self) -> Callable:
         """The function, compiled with the options of the derivative."""
