@@ -167,6 +167,29 @@ def autograd():
     return Package(prepare, anp)
 
 
+def advect(stages=False):
+    import advect
+
+    def prepare(problem):
+        f = problem.f
+        derivative = {
+            "gradient": lambda: advect.grad(f),
+            "jacobian": lambda: advect.jacobian(lambda x: np.stack(y) if isinstance(y := f(x), list) else y),
+            "hessian": lambda: advect.hessian(f),
+            "hvp": lambda: lambda x: product(f, x, problem.v),
+        }[problem.kind]()
+        return advect.stage(derivative, problem.x) if stages else derivative
+
+    def product(f, x, v):
+        return advect.hvp(f)(x, vectors=v)[1]
+
+    return Package(prepare)
+
+
+def advect_staged():
+    return advect(stages=True)
+
+
 def torch():
     import torch
     import torch.func
@@ -335,6 +358,8 @@ PACKAGES = {
     "hand": hand,
     "differences": differences,
     "autograd": autograd,
+    "advect": advect,
+    "advect_staged": advect_staged,
     "torch": torch,
     "jax": jax,
     "asdex": asdex,
@@ -360,6 +385,7 @@ TITLES = {
     "llvm": "LLVM",
     "hand": "hand-written",
     "differences": "finite differences",
+    "advect_staged": "advect, staged",
     "asdex": "jax + asdex",
     "casadi_mx": "casadi MX",
     "casadi_jit": "casadi + gcc",
@@ -370,6 +396,7 @@ DISTRIBUTIONS = {
     "llvm": "llvmlite",
     "hand": "numba",
     "differences": "scipy",
+    "advect_staged": "advect",
     "casadi_mx": "casadi",
     "casadi_jit": "casadi",
 }

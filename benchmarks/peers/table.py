@@ -6,7 +6,7 @@ from benchmarks import measure
 from benchmarks.peers.packages import OURS, TITLES
 
 #: packages that compile or replay a trace; the others are eager, as wengert without `compile`
-COMPILED = ("jax", "casadi", "casadi_jit")
+COMPILED = ("advect_staged", "jax", "casadi", "casadi_jit")
 #: lower bounds rather than packages, excluded from the comparisons
 LIMITS = ("hand",)
 #: marks later calls of linear functions, which return the first result again and are left out of the means
