@@ -27,7 +27,7 @@ def fresh():
 
 
 def test_bytecode_decoding_agrees_with_dis():
-    assert features.knows_bytecode()
+    assert features.knows_bytecode() and features.decodes_probe()
 
 
 @pytest.mark.usefixtures("fresh")
@@ -41,6 +41,9 @@ def test_bytecode_that_disagrees_with_the_disassembler_is_rejected(monkeypatch, 
         monkeypatch.setattr(features, "CACHE", dis.opmap["POP_TOP"])
     else:
         monkeypatch.setattr(features.sys, "implementation", types.SimpleNamespace(name="other"))
+    if change != "interpreter":
+        assert not features.decodes_probe()
+        monkeypatch.setattr(features, "_KNOWN_BYTECODE", set())
     assert not features.knows_bytecode()
 
 

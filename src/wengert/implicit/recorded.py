@@ -41,7 +41,7 @@ from wengert.program.signature import Form, Result, Slot
 from wengert.program.tracing.closure import NotHere, NotReplayable
 from wengert.program.tracing.trace import dependent, recording
 
-__all__ = ["NotConverged", "Part", "is_recorded", "recorded", "sliced"]
+__all__ = ["NotConverged", "Part", "recorded", "sliced"]
 
 #: relative Newton correction below which a solver that reports failure has found the solution
 CONVERGED_CORRECTION = 1e-6
@@ -51,12 +51,6 @@ MAX_UNKNOWNS, MAX_SPARSE_UNKNOWNS = 500, 100_000
 
 _FLOAT, _COMPLEX = np.dtype(float), np.dtype(complex)
 _INCLUDED_OPS = {Op.CONST, Op.ARRAY, Op.LOAD, Op.VIEW}
-
-
-def is_recorded() -> bool:
-    """Return whether a program is being recorded here, as the only running level."""
-    around, made = running.get(), recording.get()
-    return made is not None and len(around) == 1 and around[0] is made.tape and not made.code.is_paused
 
 
 class Solved(Solution):

@@ -17,7 +17,6 @@ from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced, value_of
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ComplexValueError, ConvergenceError
-from wengert.implicit.recorded import NotConverged, Recorded, is_recorded, recorded
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import (
     Equations,
@@ -26,6 +25,7 @@ from wengert.implicit.theorem import (
     implicit,
     in_derivative,
     information,
+    is_recorded,
     plain_function,
     plain_solver,
 )
@@ -325,6 +325,8 @@ def solution(
     x0 = x0.astype(np.result_type(x0.dtype, np.float32 if x0.dtype.kind == "f" else np.float64))[()]
     if is_recorded() and not has_info and default is Hybr and (solve, on_failure) == (None, "raise"):
         if x0.dtype == np.float64 and options in _RECORDED:
+            from wengert.implicit.recorded import recorded  # slow to import
+
             return recorded(_hybr, _equations(f, args), (start,), name, x0.shape, options["polish"])[0]
     check_replayable(name)
     plain_args = tuple(map(stripped, args))
@@ -388,7 +390,11 @@ def _hybr(value, slopes, x0):
         lambda u: np.ravel(value(u)), np.ravel(x0), jac=lambda u: np.reshape(slopes(u), (n, n)), tol=_TOLERANCE
     )
     x = np.reshape(found.x, shape)[()]
-    if not (found.success or Recorded(value, slopes, shape, "root").correction(x)[0] <= _ROUNDING):
+    if found.success:
+        return x, (True,)
+    from wengert.implicit.recorded import NotConverged, Recorded  # as in `solution`
+
+    if not Recorded(value, slopes, shape, "root").correction(x)[0] <= _ROUNDING:
         raise NotConverged(f"no root was found: {found.message}")
     return x, (True,)
 

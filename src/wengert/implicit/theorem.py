@@ -115,6 +115,17 @@ def check_options(name, on_failure="raise", on_singular="raise", polish="auto", 
         raise ValueError(f"{name}: linsolve='lu' needs a matrix, but jac='matrix_free' forms none")
 
 
+def is_recorded() -> bool:
+    """Return whether a program is being recorded here, as the only running level."""
+    around = running.get()
+    if len(around) != 1 or not is_recording():
+        return False
+    from wengert.program.tracing.trace import recording  # only if the modules of programs have been imported
+
+    made = recording.get()
+    return made is not None and around[0] is made.tape and not made.code.is_paused
+
+
 def check_replayable(name: str) -> None:
     """Raise if a program is being recorded."""
     if running.get() and is_recording():

@@ -29,9 +29,15 @@ from wengert.core.operands.var import holds_traced, is_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, LevelError, NonSmoothError, TracedValueError, UnsupportedFunctionError
 from wengert.implicit.factors import Diagonal
-from wengert.implicit.recorded import is_recorded
 from wengert.implicit.stripped import Abstracted, stripped
-from wengert.implicit.theorem import check_replayable, in_derivative, plain_function, plain_solver, with_bits
+from wengert.implicit.theorem import (
+    check_replayable,
+    in_derivative,
+    is_recorded,
+    plain_function,
+    plain_solver,
+    with_bits,
+)
 from wengert.program.integration import methods
 from wengert.program.integration.calls import SENSITIVITIES, SOLVER_OPTIONS
 from wengert.program.integration.events import GRAZING

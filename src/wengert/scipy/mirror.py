@@ -24,15 +24,13 @@ import scipy.optimize
 
 from wengert.containers import plain_copy
 from wengert.core.dispatch.dispatch import from_list
-from wengert.core.levels import forget, noted, outside, passive
+from wengert.core.levels import forget, lifted_around, noted, outside, passive
 from wengert.core.operands.var import holds_traced, is_var
 from wengert.core.rebind.rebind import rebound
 from wengert.core.rebind.registration import register
 from wengert.errors import ConvergenceError, LevelError, TracedValueError, UnsupportedFunctionError
-from wengert.implicit.recorded import is_recorded, recorded
 from wengert.implicit.stripped import stripped
-from wengert.implicit.theorem import Info, check_replayable, implicit, in_derivative, information
-from wengert.program.specialise.batches import leave_batch
+from wengert.implicit.theorem import Info, check_replayable, implicit, in_derivative, information, is_recorded
 from wengert.transforms.custom import LinearMap
 
 #: keywords of wengert with their allowed values; the first is the default
@@ -74,7 +72,9 @@ def mirrors(original: Callable, home: str = "", is_recordable: bool = False) -> 
             return Call(original, f"{place}.{name}", signature.parameters, arguments, options)
 
         def mirror(*args, **kwargs):
-            if is_recordable:
+            if is_recordable and lifted_around() is not None:
+                from wengert.program.specialise.batches import leave_batch  # slow to import, as all of programs
+
                 leave_batch()
             return body(call(args, kwargs, defaults | {key: kwargs.pop(key) for key in own if key in kwargs}))
 
@@ -168,6 +168,8 @@ class Call:
                     f"{self.name}: a tolerance or an option is computed from traced arguments, but solvers take plain "
                     "numbers: write it as a constant"
                 )
+        from wengert.implicit.recorded import recorded
+
         return recorded(solve, self.residual, starts, self.name, shape, self.options["polish"])
 
     @property

@@ -10,8 +10,6 @@ from __future__ import annotations
 import numpy as np
 import scipy.optimize
 
-from wengert.implicit.recorded import NotConverged
-
 
 class Root:
     """`scipy.optimize.root` with MINPACK's methods.
@@ -92,5 +90,7 @@ class RootScalar:
 def _found(x, has_converged, message):
     """Return a converged solution; otherwise raise, since programs contain no failures."""
     if not has_converged or not np.isfinite(x).all():
+        from wengert.implicit.recorded import NotConverged  # slow to import
+
         raise NotConverged(f"the solver has not converged: {message}")
     return x, (True,)

@@ -12,7 +12,6 @@ from typing import Any
 from scipy.optimize import OptimizeResult
 
 from wengert.errors import TracedValueError
-from wengert.program.tracing.closure import NotReplayable
 
 #: fields whose derivative is zero
 _CONSTANT = ("success", "status", "message", "method", "nfev", "njev", "nhev", "nit", "optimality", "active_mask")
@@ -58,6 +57,8 @@ class RecordedResult(OptimizeResult):
     """`OptimizeResult` in a program; other fields differ from one replay to the next."""
 
     def __missing__(self, name):
+        from wengert.program.tracing.closure import NotReplayable  # slow to import
+
         raise NotReplayable(f"it reads {name!r} of a solver's result, which may differ in each run")
 
     def __getattr__(self, name):
