@@ -647,7 +647,7 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
 
     @staticmethod
     def _around(original, pyfunc):
-        """Rebuild a vectorised function defined outside, with a rebound copy of its Python function."""
+        """Return the same vectorised function around another Python function, a copy with rebound names."""
         options = {name: getattr(original, name) for name in ("otypes", "excluded", "cache", "signature")}
         return vectorize(pyfunc, **options)
 

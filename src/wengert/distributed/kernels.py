@@ -86,7 +86,7 @@ class Sum(NamedTuple):
 
     @property
     def key(self) -> tuple:
-        """Shapes that are equal for all chunks."""
+        """Structure and sizes of the results, which must be the same for all chunks."""
         return self.structure and self.structure.key, self.size, self.nodes[0][2].size
 
 

@@ -85,7 +85,7 @@ class _Abstraction(dict):
         return self.cells[id(cell)][1]
 
     def code_of(self, f):
-        """Return the code of a function, with its own names."""
+        """Return the code of a function, with the names of its source instead of those of a rebound copy."""
         return _renamed(f.__code__, self.names) if self.names else f.__code__
 
 

@@ -99,7 +99,7 @@ def _functions_of_time(code, values):
 
 
 def _is_start(code, v):
-    """Return whether a view starts as what it views."""
+    """Return whether a view consists of the first elements of its array, in order."""
     offset, shape, strides = code.views[code.b[v]]
     return offset == 0 and len(shape) == 1 and strides == (8,)
 

@@ -534,7 +534,8 @@ def _lifted(x):
 def is_handled(args) -> bool:
     """Return whether an argument is an instance of a subclass, so that `call` handles the call.
 
-    Raises if one has masked elements or is a matrix, for which functions and operators mean something else.
+    Raises for a masked array with masked elements and for a matrix, whose functions and operators differ from those of
+    plain arrays.
     """
     found = False
     for x in args:

@@ -143,7 +143,7 @@ cdef class Second:
         return block
 
     cdef int end(self) except -1:
-        """Redo all stores and drop all tangents and seconds."""
+        """Restore the final contents of all arrays, and forget tangents and second-order adjoints."""
         cdef Buffer buffer
         cdef Node node
         self.tape.roll_forward(self.position)

@@ -36,7 +36,7 @@ cdef enum:
     MAX_ELEMENTS = 64           # elements of local arrays that are examined
     MAX_BRACKETED = 16          # comparisons of a bracket that are examined
 
-cdef double CLOSE = 1.0 / 16    # of a difference, relative to recent ones
+cdef double CLOSE = 1.0 / 16    # fraction of recent differences below which a difference is small
 cdef double MIN_CONTRACTION = 16.0, MIN_BLOCK_CONTRACTION = 1.5, MAX_BLOCK_CONTRACTION = 1e5
 cdef double MIN_TOTAL_CONTRACTION = 1e3
 cdef double FINAL_CONTRACTION = 1e6     # enough to tell rates of convergence apart, and well above rounding

@@ -175,7 +175,10 @@ class Statements(Builder):
         return self._statement((name, *[x.v for x in operands]), is_flag=row.is_flag)
 
     def _known(self, name, operands):
-        """Simplify a statement if possible. Signs of zeros are preserved, except for `nothing`."""
+        """Return the simplified value of a statement, or None.
+
+        Simplification changes no sign of a zero, except where an operand is `nothing`, a derivative that is zero.
+        """
         a, b = operands[0], operands[-1]
         x, y = self.value(a), self.value(b)
         nothing = self.nothing

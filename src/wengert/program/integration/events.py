@@ -23,7 +23,7 @@ from wengert.program.program import Program
 _FLOAT = np.dtype(float)
 _TOLERANCE = 4 * float(np.finfo(float).eps)  # SciPy's, of the roots
 
-#: change of an event function in a step by its rate at the event, relative to its values, below which it only touches 0
+#: limit on an event function's rate at the event times the step, relative to its values: below, it only touches zero
 GRAZING = 1e-8
 
 

@@ -501,7 +501,7 @@ cdef class Definitions:
     # ------------------------------------------------------------------------------------------ ends
 
     def take_input(self, x, number):
-        """Make an operand that no entry created a new input."""
+        """Append an input instruction for an operand that is the result of no tape entry."""
         if type(x) is ScalarVar:
             value = emit(self.code, INPUT, number, -1, -1, SCALAR)
         else:
@@ -511,7 +511,7 @@ cdef class Definitions:
         self.name(x, value)
 
     def name(self, x, int32_t value):
-        """Bind an operand that no entry created to a value."""
+        """Bind an operand that is the result of no tape entry to a value."""
         self.grow()
         if type(x) is ScalarVar:
             self.of_slot[(<ScalarVar>x).slot] = value
