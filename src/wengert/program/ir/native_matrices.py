@@ -1,0 +1,280 @@
+"""Native calls of products, linear algebra and Fourier transforms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from wengert.program.ir import access
+from wengert.program.ir.native_operands import (
+    COMPLEX,
+    DOUBLE,
+    MAX_AXES,
+    MAX_ORDER,
+    MAX_PRODUCTS,
+    PRODUCT,
+    NativeCall,
+    Packed,
+    Unsupported,
+    options_of,
+    packed,
+    rows_of,
+)
+
+# ---------------------------------------------------------------------------------------------- products
+
+
+def _strong(call, given, dtype, shape):
+    if dtype not in (DOUBLE, COMPLEX) or len(call.args) != 2 or call.kwargs:
+        return None
+    operands = [packed(given, x, dtype, shape) for x in call.args]
+    params = math.prod(shape), dtype == COMPLEX
+    return NativeCall("strong", (*operands,), params, dtype, work=2 * PRODUCT * math.prod(shape))
+
+
+def _convolution(is_correlation):
+    def rule(call, given, dtype, shape):
+        options = options_of(call, "a", "v", "mode")
+        operands = [packed(given, options[key], DOUBLE) for key in ("a", "v")]
+        mode = options.get("mode", "valid" if is_correlation else "full")
+        if any(len(x.shape) != 1 for x in operands) or mode not in ("full", "same", "valid"):
+            return None
+        if operands[0].shape < operands[1].shape:
+            if is_correlation:
+                return None
+            operands.reverse()
+        (m,), (n,) = operands[0].shape, operands[1].shape
+        if is_correlation:
+            shift, way = {"full": 1 - n, "same": -(n // 2), "valid": 0}[mode], 1
+        else:
+            shift, way = {"full": 0, "same": (n - 1) // 2, "valid": n - 1}[mode], -1
+        if not n or n * shape[0] > MAX_PRODUCTS:
+            return None
+        return NativeCall("convolve", (*operands,), (m, n, *shape, shift, way), work=PRODUCT * n * shape[0])
+
+    return rule
+
+
+def contraction(call, given, dtype, shape):
+    """Sum products over the labels of a contraction."""
+    found = access.factors(call, lambda x: len(given(x)[1]))
+    return _sum_of_products(given, *found, dtype, shape) if found is not None else None
+
+
+def _kron(call, given, dtype, shape):
+    a, b = options_of(call, "a", "b").values()
+    if len(given(a)[1]) != 2 or len(given(b)[1]) != 2:
+        return None
+    return _sum_of_products(given, (a, b), ((0, 1), (2, 3)), (0, 2, 1, 3), dtype, shape)
+
+
+def _sum_of_products(given, arguments, labels, result, dtype, shape):
+    if dtype != DOUBLE:
+        return None
+    operands = [packed(given, x, DOUBLE) for x in arguments]
+    shapes = [x.shape if len(word) == len(x.shape) else (math.prod(x.shape),) for word, x in zip(labels, operands)]
+    if any(len(word) != len(own) for word, own in zip(labels, shapes)):
+        return None
+    sizes: dict = {}
+    for word, own in zip(labels, shapes):
+        for label, n in zip(word, own):
+            sizes[label] = n if n != 1 else sizes.get(label, 1)
+    result = [*result]
+    order = [*result, *[label for label in sizes if label not in result]]
+    regular = all(n in (1, sizes[label]) for word, own in zip(labels, shapes) for label, n in zip(word, own))
+    if len({*result}) < len(result) or not {*result} <= sizes.keys() or not regular or len(order) > MAX_AXES:
+        return None
+    count = math.prod(sizes.values())
+    if count > MAX_PRODUCTS or math.prod([sizes[label] for label in result]) != math.prod(shape):
+        return None
+    steps = _label_steps(result, [sizes[label] for label in result], order)
+    for word, own in zip(labels, shapes):
+        steps += _label_steps(word, own, order)
+    params = len(order), math.prod(shape), *[sizes[label] for label in order], *steps
+    return NativeCall("contract", (*operands,), params, work=2 * PRODUCT * count * len(operands))
+
+
+def _label_steps(word, shape, order):
+    """Return the stride, in elements, of each label in an array in C order."""
+    steps = dict.fromkeys(order, 0)
+    step = 1
+    for label, n in zip(reversed([*word]), reversed(shape)):
+        steps[label] += step if n > 1 else 0
+        step *= n
+    return [steps[label] for label in order]
+
+
+# ---------------------------------------------------------------------------------------------- linear algebra
+
+
+def _matrices(given, argument):
+    """Return an operand that is a stack of small square matrices, their number, and their order."""
+    operand = packed(given, argument, DOUBLE)
+    if len(operand.shape) < 2 or operand.shape[-1] != operand.shape[-2] or not 0 < operand.shape[-1] <= MAX_ORDER:
+        raise Unsupported
+    return operand, math.prod(operand.shape[:-2]), operand.shape[-1]
+
+
+def _cubes(count, n, factor=1.0):
+    """Estimate the time to factor matrices."""
+    return factor * count * (n**3 * PRODUCT + 5.0 * n)
+
+
+def _solve(call, given, dtype, shape):
+    a, b = options_of(call, "a", "b").values()
+    _, _, n = _matrices(given, a)
+    own = given(b)[1]
+    lines, m = (shape[:-2], shape[-1]) if len(own) > 1 else (shape[:-1], 1)
+    operands = packed(given, a, DOUBLE, (*lines, n, n)), packed(given, b, DOUBLE, shape)
+    if shape != ((*lines, n, m) if len(own) > 1 else (*lines, n)):
+        return None
+    count = math.prod(lines)
+    return NativeCall("solve", operands, (count, n, m), spare=n * n + n, work=_cubes(count, n) + count * n * n * m)
+
+
+def _matrixwise(kernel, *params, spare=True):
+    def rule(call, given, dtype, shape):
+        operand, count, n = _matrices(given, *options_of(call, "a").values())
+        spared = n * n + n if spare else 0
+        return NativeCall(kernel, (operand,), (count, n, *params), spare=spared, work=_cubes(count, n, 2.0))
+
+    return rule
+
+
+def _cholesky(call, given, dtype, shape):
+    options = options_of(call, "a", "upper")
+    operand, count, n = _matrices(given, options["a"])
+    is_upper = options.get("upper", False)
+    return NativeCall("cholesky", (operand,), (count, n, is_upper is True), work=_cubes(count, n))
+
+
+def _cholesky_adjoint(call, given, dtype, shape):
+    operands = [packed(given, x, DOUBLE, shape) for x in options_of(call, "factor", "g").values()]
+    _, count, n = _matrices(lambda _: (DOUBLE, shape), None)
+    return NativeCall("cholesky adjoint", (*operands,), (count, n), work=_cubes(count, n, 3.0))
+
+
+def _qr(call, given, dtype, shape):
+    options = options_of(call, "a", "mode")
+    operand = packed(given, options["a"], DOUBLE)
+    if len(operand.shape) != 2 or not 0 < max(operand.shape) <= MAX_ORDER or not min(operand.shape):
+        return None
+    m, n = operand.shape
+    width = m if options["mode"] == "complete" else min(m, n)
+    if options["mode"] not in ("reduced", "complete"):
+        return None
+    return NativeCall("qr", (operand,), (m, n, width), spare=m * n + n + m, work=_cubes(1, max(m, n), 4.0))
+
+
+def _linalg_loop(name, operand, sizes, results):
+    """Run a loop of NumPy on one matrix, as the signs of singular vectors depend on the algorithm.
+
+    `sizes` are the dimensions of its signature, `results` the shapes of its results, which are packed.
+    """
+    fun = getattr(getattr(np.linalg, "_umath_linalg", None), name, None)
+    if fun is None or f"d->{'d' * len(results)}" not in fun.types:
+        return None
+    counts = [*map(math.prod, results)]
+    offsets = [8 * sum(counts[:k]) for k in range(len(counts))]
+    steps = [8 * d for shape in (operand.shape, *results) for d in ((shape[1], 1) if len(shape) == 2 else (1,))]
+    params = 1, len(results), 1 + len(sizes), *offsets, 1, *sizes, *[0] * (1 + len(results)), *steps
+    loop = fun, (DOUBLE,) * (1 + len(results))
+    return NativeCall("loop", (operand,), params, loop=loop, work=1000.0 + _cubes(1, max(sizes), 20.0))
+
+
+def _eigh(with_vectors):
+    def rule(call, given, dtype, shape):
+        options = options_of(call, "a", "UPLO", "of_values")
+        operand, _, n = _matrices(given, options["a"])
+        triangle = _TRIANGLES.get(options.get("UPLO", "L"))
+        if triangle is None or len(operand.shape) != 2:
+            return None
+        if not with_vectors:
+            return _linalg_loop(f"eigvalsh_{triangle}", operand, (n,), [(n,)])
+        return _linalg_loop(f"eigh_{triangle}", operand, (n,), [(n,), (n, n)])
+
+    return rule
+
+
+def _svd(call, given, dtype, shape):
+    options = options_of(call, "a", "full_matrices", "of_values")
+    operand = packed(given, options["a"], DOUBLE)
+    if len(operand.shape) != 2 or not 0 < min(operand.shape) <= max(operand.shape) <= MAX_ORDER:
+        return None
+    (m, n), k = operand.shape, min(operand.shape)
+    if options["full_matrices"]:
+        return _linalg_loop("svd_f", operand, (m, n, k), [(m, m), (k,), (n, n)])
+    return _linalg_loop("svd_s", operand, (m, n, k), [(m, k), (k,), (k, n)])
+
+
+def _svdvals(call, given, dtype, shape):
+    operand = packed(given, *options_of(call, "x").values(), DOUBLE)
+    if len(operand.shape) != 2 or not 0 < min(operand.shape) <= max(operand.shape) <= MAX_ORDER:
+        return None
+    return _linalg_loop("svd", operand, (*operand.shape, min(operand.shape)), [(min(operand.shape),)])
+
+
+_TRIANGLES = {"L": "lo", "U": "up", "l": "lo", "u": "up"}
+
+
+# ---------------------------------------------------------------------------------------------- Fourier transforms
+
+
+def _transform(name):
+    """Run NumPy's own loop of a Fourier transform along one axis; NumPy 1 has none."""
+
+    def rule(call, given, dtype, shape):
+        options = options_of(call, "a", "n", "axis", "norm")
+        axis = options.get("axis", -1)
+        kind = DOUBLE if name == "rfft" else COMPLEX
+        operand, others, rows, own = rows_of(given, options["a"], axis, kind)
+        axis = axis % len(shape)
+        length = shape[axis] if name != "rfft" else options.get("n")
+        length = own if length is None else length
+        fun = _fourier(name if name != "rfft" else f"rfft_n_{'odd' if length % 2 else 'even'}")
+        signature = (kind, DOUBLE, dtype)
+        if fun is None or type(length) is not int or not own or dtype != (DOUBLE if name == "irfft" else COMPLEX):
+            return None
+        norm = options.get("norm") or "backward"
+        if norm not in ("backward", "ortho", "forward"):
+            return None
+        divides = norm == ("forward" if name in ("fft", "rfft") else "backward")
+        factor = 1.0 / math.sqrt(length) if norm == "ortho" else 1.0 / length if divides else 1.0
+        step_in, step_out, count = kind.itemsize, dtype.itemsize, shape[axis]
+        params = (0, 1, 3, 0, rows, own, count, step_in * own, 0, step_out * count, step_in, step_out)
+        operands = operand, Packed(np.array(factor), DOUBLE, ())
+        work = 300.0 + PRODUCT * rows * length * math.log2(length + 1) * 4
+        return NativeCall("loop", operands, params, dtype, (*others, axis), loop=(fun, signature), work=work)
+
+    return rule
+
+
+def _fourier(name):
+    try:
+        from numpy.fft import _pocketfft_umath
+    except ImportError:
+        return None
+    return getattr(_pocketfft_umath, name, None)
+
+
+#: rules by the registry column ``native``, or else by ``scalars``
+RULES: dict[str, Callable] = {
+    "strong": _strong,
+    "convolve": _convolution(False),
+    "correlate": _convolution(True),
+    "solve": _solve,
+    "inverse": _matrixwise("inverse"),
+    "determinant": _matrixwise("determinant", 0),
+    "log determinant": _matrixwise("determinant", 1),
+    "cholesky": _cholesky,
+    "cholesky adjoint": _cholesky_adjoint,
+    "qr": _qr,
+    "eigh": _eigh(True),
+    "eigvalsh": _eigh(False),
+    "svd": _svd,
+    "svdvals": _svdvals,
+    "kron": _kron,
+    **{name: _transform(name) for name in ("fft", "ifft", "rfft", "irfft")},
+}
