@@ -57,6 +57,12 @@ print(compiled(np.arange(5.0)), compiled(np.arange(5.0)), "numpy.ma" in asked)
 """
 
 
+@pytest.mark.parametrize("state", ["enable", "disable"])
+def test_imports_leave_the_garbage_collector_as_it_was(state):
+    code = f"import gc, wengert; gc.{state}(); wengert.grad, wengert.scipy; print(gc.isenabled())"
+    assert run(code) == f"{state == 'enable'}\n"
+
+
 def test_lazy_imports_of_numpy_do_not_prevent_compilation():
     assert run(FINDER).split() == ["2.0", "2.0", "True"]  # otherwise the code of the finder causes a CompileWarning
 
