@@ -584,6 +584,16 @@ def test_too_many_specialisations_fall_back_to_eager():
     assert g.paths == paths
 
 
+def test_recordings_that_no_call_replays_are_dropped():
+    """Shapes that depend on the values: the guards of useless recordings would slow down each further call."""
+    g = wg.compile(lambda u, level: np.sum(u[u > level] ** 2))
+    u = np.linspace(0.0, 1.0, 200)
+    with pytest.warns(UserWarning, match=r"recordings for .* replays"):
+        for level in np.linspace(0.0, 0.9, 150):
+            assert g(u, level) == np.sum(u[u > level] ** 2)
+    assert g.paths == 0
+
+
 def test_limit_of_recordings_grows_with_replays():
     g = wg.compile(lambda u, n: u * n)
     with warnings.catch_warnings():

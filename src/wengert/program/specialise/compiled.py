@@ -502,7 +502,11 @@ class Compiled(Caller):
             with self._lock:
                 if table.frozen.get(key, pinned) is not frozen or table.paths.get(full, ()) is not paths:
                     continue  # another thread changed the tables
-                if full in table.refused or self._exceeds_trace_budget(reading.in_derivative):
+                if full in table.refused:
+                    return None
+                if self._exceeds_trace_budget(reading.in_derivative):
+                    if not reading.in_derivative:  # guards of paths that no call has taken only delay further calls
+                        table.paths[full] = tuple(path for path in paths if path.calls)
                     return None
                 if known is None:
                     expected, reason = self._observe(table, reading, args, kwargs, leaves)
