@@ -63,19 +63,32 @@ class Solved(Solution):
         be picklable.
     """
 
+    #: whether the equations have no Jacobian, so that the solver calls them from Python
+    is_called = False
+
     def __init__(self, solve: Callable, paths: Paths, shape: tuple, first: int, name: str):
         super().__init__(paths, shape, first, name)
         self.solve = solve
         self.outcome: Any = None
 
+    @property
+    def is_native(self) -> bool:
+        """Whether the solver calls programs without Python."""
+        return not self.is_called and getattr(self.solve, "native", None) is not None
+
     def check_call(self, call, types, kind, verifier):
-        check_fields(self, {"solve": lambda solve: callable(solve) or callable(getattr(solve, "native", None))})
+        is_solver = {"solve": lambda solve: callable(solve) or callable(getattr(solve, "native", None))}
+        check_fields(self, is_solver, {"is_called": bool})
         super().check_call(call, types, kind, verifier)
 
     def __call__(self, *arguments):
-        native = getattr(self.solve, "native", None)
-        if native is not None:
-            return self.ended(*self.natively(native, arguments))
+        if self.is_native:
+            try:
+                return self.ended(*self.natively(self.solve.native, arguments))
+            except NotDerivable:
+                if not callable(self.solve):
+                    raise
+                self.is_called = True
         failed: list = []
         bound = self.paths.take(arguments[self.first :])
         value, slopes = _kept(bound.evaluated, failed), _kept(bound.differentiated, failed)
@@ -126,9 +139,9 @@ class Solved(Solution):
             If the solver fails at one of them; the message tells at which.
         """
         starts, leaves = arguments[: self.first], arguments[self.first :]
-        if hasattr(self.solve, "native_many") and len(starts) == 1:
+        if self.is_native:
             with np.errstate(all="ignore"), outside() if running.get() else nullcontext():
-                found = self.solve.native_many(self.paths, count, starts[0], leaves)
+                found = self.solve.native_many(self.paths, count, starts, leaves)
             if found is not None:
                 x, outcomes = found
                 self.check_members(count, outcomes)

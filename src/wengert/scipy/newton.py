@@ -38,13 +38,13 @@ class Newton:
         x, status = equations.newton(x0, self.tol, self.maxiter)
         return x, (status == 1, status, self.message(status))
 
-    def native_many(self, paths: Any, count: int, x0: np.ndarray, leaves: tuple) -> tuple | None:
+    def native_many(self, paths: Any, count: int, starts: tuple, leaves: tuple) -> tuple | None:
         """Return the roots of many systems, and the outcomes of those at which the method does not converge.
 
         None if the systems are large, or take different branches.
         """
         system = paths.systems()[0]
-        differs, rows, shared = system.arranged(count, x0, leaves)
+        differs, rows, shared = system.arranged(count, *starts, leaves)
         lanes = system.lanes(differs, count)
         if lanes is None:
             return None

@@ -384,8 +384,9 @@ def newton(call):
         if not call["full_output"]:
             options = {key: value for key, value in call.arguments.items() if key in _TOLERANCES}
             starts = (call["x0"],) if call["x1"] is None else (call["x0"], call["x1"])
-            is_newton = call["x1"] is None
-            x, _ = call.recorded(recorded.Newton(options), starts, (), options, takes_derivatives=is_newton)
+            is_newton = call["x1"] is None and call.options["derivs"] == "auto"
+            solve = recorded.Newton(options, is_newton)
+            x, _ = call.recorded(solve, starts, (), options, takes_derivatives=is_newton)
             if x is not None:
                 return x
     if not call.traced:

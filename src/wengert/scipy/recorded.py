@@ -46,11 +46,111 @@ class Fsolve:
         return _found(x, status == 1, message)
 
 
-class Bracketing:
+class _Scalar:
+    """A solver of one equation, which runs without Python where its method and options permit it.
+
+    Attributes
+    ----------
+    method : str
+        Name of the solver.
+    tolerances : tuple or None
+        ``(xtol, rtol, maxiter)``; None for SciPy to raise an error about one of them.
+    """
+
+    method = ""
+    tolerances: tuple | None = None
+
+    def set_tolerances(self, method: str, given: dict) -> None:
+        """Set the method and its tolerances, with SciPy's defaults."""
+        self.method = method
+        is_open = method in ("newton", "secant")
+        names = {"tol" if is_open else "xtol", "rtol", "maxiter"}
+        xtol, rtol, maxiter = OPEN_DEFAULTS if is_open else BRACKETING_DEFAULTS
+        xtol = given.get("tol" if is_open else "xtol", xtol)
+        rtol, maxiter = given.get("rtol", rtol), given.get("maxiter", maxiter)
+        is_valid = all(isinstance(x, (int, float)) for x in (xtol, rtol)) and isinstance(maxiter, int)
+        if is_valid and given.keys() <= names and xtol > 0 and maxiter > 0:
+            if is_open or rtol >= BRACKETING_DEFAULTS[1]:
+                self.tolerances = float(xtol), float(rtol), maxiter
+
+    @property
+    def native(self):
+        """The solver without Python, as `wengert.implicit.recorded.Solved` calls it, or None."""
+        from wengert.program.roots.lanes import SCALAR_METHODS  # slow to import, as all of programs
+
+        return None if self.tolerances is None or self.method not in SCALAR_METHODS else self._native
+
+    def starts_of(self, starts: tuple) -> tuple:
+        """Return two starts, given those of the call."""
+        return starts if len(starts) == 2 else (starts[0], _second_start(starts[0], self.method))
+
+    def outcome(self):
+        """Return the outcome of a solver that has converged."""
+        return (True,)
+
+    def _native(self, equations, *starts):
+        x, status = equations.scalar_root(self.method, *self.starts_of(starts), *self.tolerances)
+        if status == 1 and np.isfinite(x):
+            return x, self.outcome()
+        message = self.failure(status, x)
+        if status == SAME_SIGNS:
+            raise ValueError(message)
+        raise NotConverged(f"the solver has not converged: {message}")
+
+    def native_many(self, paths, count: int, starts: tuple, leaves: tuple) -> tuple | None:
+        """Return the roots of many equations, and the outcomes where the solver does not converge, see `Newton`."""
+        if self.native is None:
+            return None
+        has_slopes = self.method == "newton"
+        a, b = self.starts_of(starts)
+        system = paths.systems()[0]
+        differs, rows, shared = system.arranged(count, np.broadcast_to(a, (count,)), leaves)
+        lanes = system.lanes(differs, count, has_slopes)
+        if lanes is None:
+            return None
+        found, statuses = np.empty(count), np.empty(count, np.intc)
+        ends = np.array(np.broadcast_to(b, (count,)), float)
+        if not lanes.solve_scalars(self.method, rows, shared, ends, *self.tolerances, found, statuses):
+            return None
+        system.give(lanes, differs, has_slopes)
+        failed = np.flatnonzero((statuses != 1) | ~np.isfinite(found)).tolist()
+        return found, [(k, self.failure(int(statuses[k]), found[k])) for k in failed]
+
+    @staticmethod
+    def failure(status: int, x: float) -> str:
+        """Return the message of a solver that has not converged, for its status."""
+        return FAILURES.get(status, "the root is not finite").format(x)
+
+
+#: SciPy's defaults of xtol (tol), rtol and maxiter
+BRACKETING_DEFAULTS = 2e-12, 4 * np.finfo(float).eps, 100
+OPEN_DEFAULTS = 1.48e-8, 0.0, 50
+
+#: statuses of ``roots/scalars.pxi`` other than 1, convergence
+SAME_SIGNS = 2
+FAILURES = {
+    SAME_SIGNS: "f(a) and f(b) must have different signs",
+    3: "the function value at x={} is NaN",
+    4: "more than maxiter iterations, the last value is {}",
+    5: "the derivative is zero at {}",
+    6: "the secant method has found equal values at two points around {}",
+}
+
+
+def _second_start(x, method):
+    """Return SciPy's second start of the secant method."""
+    if method != "secant":
+        return x
+    x = np.asarray(x, dtype=float) * (1 + 1e-4)
+    return (x + np.where(x >= 0, 1e-4, -1e-4))[()]
+
+
+class Bracketing(_Scalar):
     """`scipy.optimize.brentq` and the like."""
 
     def __init__(self, name: str, options: dict):
         self.name, self.options = name, options
+        self.set_tolerances(name, options)
 
     def __call__(self, value, slopes, a, b):
         solver = getattr(scipy.optimize, self.name)
@@ -58,23 +158,42 @@ class Bracketing:
         return _found(x, found.converged, found.flag)
 
 
-class Newton:
-    """`scipy.optimize.newton` for a scalar; with a second start, the secant method."""
+class Newton(_Scalar):
+    """`scipy.optimize.newton` for a scalar; with a second start, or without slopes, the secant method."""
 
-    def __init__(self, options: dict):
-        self.options = options
+    def __init__(self, options: dict, has_slopes: bool = True):
+        self.options, self.has_slopes = options, has_slopes
+        self.set_tolerances("newton" if has_slopes else "secant", options)
 
     def __call__(self, value, slopes, x0, x1=None):
-        given = {"fprime": slopes} if x1 is None else {"x1": float(x1)}
+        given = {"x1": x1 if x1 is None else float(x1)}
+        if self.has_slopes:
+            given = {"fprime": slopes}
         x, found = scipy.optimize.newton(value, float(x0), full_output=True, disp=False, **given, **self.options)
         return _found(x, found.converged, found.flag)
 
 
-class RootScalar:
+class RootScalar(_Scalar):
     """`scipy.optimize.root_scalar` with a method that takes at most first derivatives."""
 
     def __init__(self, options: dict, starts: tuple):
         self.options, self.starts = options, starts
+        method = options["method"] or ("brentq" if "bracket" in starts else "secant" if "x1" in starts else "newton")
+        given = {key: options[key] for key in ("xtol", "rtol", "maxiter") if options[key] is not None}
+        given.update(options["options"] or {})
+        if method in ("newton", "secant") and "xtol" in given:
+            given["tol"] = given.pop("xtol")
+        if ("bracket" in starts) == (method not in ("newton", "secant")):
+            self.set_tolerances(method, given)
+
+    def starts_of(self, starts):
+        if self.method in ("newton", "secant"):
+            given = dict(zip(self.starts, starts))
+            return given["x0"], given.get("x1", _second_start(given["x0"], self.method))
+        return starts[:2]
+
+    def outcome(self):
+        return (True, "converged", self.method)
 
     def __call__(self, value, slopes, *starts):
         values = [*map(float, starts)]

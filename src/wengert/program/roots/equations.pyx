@@ -3,6 +3,7 @@
 """Equations that are programs, for Newton's method and for the checks of a derivative."""
 
 cimport numpy as cnp
+from cpython.exc cimport PyErr_CheckSignals
 from libc.string cimport memcpy
 
 from wengert.program.roots.linear cimport LU, Linear
@@ -12,6 +13,7 @@ from wengert.program.vm.runner cimport Repeated
 import numpy as np
 
 include "checks.pxi"
+include "scalars.pxi"
 
 cnp.import_array()
 
@@ -208,6 +210,27 @@ cdef class Bound(Problem):
         cdef Newton run = Newton(x0, tol)
         status = run.iterate(self, maxiter, None)
         return run.x, status
+
+    def scalar_root(self, str method, double a, double b, double xtol, double rtol, Py_ssize_t maxiter):
+        """Return the root of one equation by one of `SCALAR_METHODS`, and the status.
+
+        a and b are the ends of the bracket, or the starts; Newton's method takes a only.
+        """
+        cdef Scalar s
+        cdef int ended = RUNNING
+        cdef double f = 0.0
+        if self.n != 1:
+            raise ValueError(f"{self.n} equations for a method for one")
+        set_method(&s, method, xtol, rtol, maxiter)
+        begin_scalar(&s, a, b)
+        while ended == RUNNING:
+            if s.nit % 1024 == 1023:
+                PyErr_CheckSignals()
+            self.value(&s.x, &f, False)
+            if s.method == NEWTON and f != 0:
+                self.differentiate(&s.x)
+            ended = advance_scalar(&s, f, self.branch.at_data[0])
+        return s.x, ended
 
     def settled(self, x, polish, limits, weights):
         """Return the point near a root where derivatives are taken, and the relative Newton correction at the root.

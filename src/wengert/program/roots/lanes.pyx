@@ -1,6 +1,6 @@
 # Indices are computed here, never given by users:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Newton's method for many small systems that differ in the values they read.
+"""Newton's method for many small systems that differ in the values they read, and SciPy's for single equations.
 
 A block of systems, one in each lane, is evaluated by one run of a batched program, which computes the equations and
 their Jacobians.  Each lane follows the method of `wengert.program.roots.newton`, so that it finds the same root; a lane
@@ -19,6 +19,7 @@ from wengert.program.vm.runner cimport Repeated
 import numpy as np
 
 include "checks.pxi"
+include "scalars.pxi"
 
 cnp.import_array()
 
@@ -47,7 +48,8 @@ cdef class Lanes:
     ----------
     program : Program
         Maps ``z``, of shape (k, width), whose columns are the unknowns and the values that differ between the systems,
-        and a vector of the others, to an array of shape (n + n * n, width): equations and Jacobian of each system.
+        and a vector of the others, to an array of shape (n + n * n, width): equations and Jacobian of each system; for
+        methods that take no Jacobian, of shape (n, width).
     n : int
         Number of unknowns.
     width : int
@@ -60,6 +62,7 @@ cdef class Lanes:
     cdef Py_ssize_t runs
     cdef Lane lanes[256]
     cdef Check checks[256]
+    cdef Scalar scalars[256]
     cdef list factors                   # for the checks, of each lane
     cdef cnp.ndarray check_work
 
@@ -72,7 +75,7 @@ cdef class Lanes:
         inputs = [np.zeros_like(x) for x in program._example]
         self.z = inputs[0]
         self.shared = inputs[1] if len(inputs) > 1 else None
-        self.found, self.work = np.zeros((n + n * n, width)), np.zeros((width, size))
+        self.found, self.work = np.zeros(program._output_shape), np.zeros((width, size))
         self.pivots = np.zeros((width, n), np.intc)
         for k in range(width):
             w = <double *>cnp.PyArray_DATA(self.work) + k * size
@@ -145,6 +148,54 @@ cdef class Lanes:
                     self.start(lane, next if next < count else -1, given, k, z)
                     next += 1
                 busy += at.state != IDLE
+            if not busy:
+                return True
+
+    def solve_scalars(self, str method, cnp.ndarray rows, shared, cnp.ndarray ends, double xtol, double rtol,
+                      Py_ssize_t maxiter, cnp.ndarray out, cnp.ndarray statuses):
+        """Solve equations with one unknown by one of `SCALAR_METHODS`; otherwise like `solve`.
+
+        `ends` has the other end of each bracket, or the second start of the secant method.
+        """
+        cdef Py_ssize_t count = rows.shape[0], k = rows.shape[1], next = 0, lane, busy, round = 0, width = self.width
+        cdef const double *given = <const double *>cnp.PyArray_DATA(rows)
+        cdef const double *other = <const double *>cnp.PyArray_DATA(ends)
+        cdef double *z = <double *>cnp.PyArray_DATA(self.z)
+        cdef const double *found = <const double *>cnp.PyArray_DATA(self.found)
+        cdef double *roots = <double *>cnp.PyArray_DATA(out)
+        cdef int *status = <int *>cnp.PyArray_DATA(statuses)
+        cdef int code = set_method(&self.scalars[0], method, xtol, rtol, maxiter), ended
+        cdef Scalar *s
+        if self.n != 1 or (code == NEWTON and self.found.shape[0] < 2):
+            raise ValueError("these lanes are for other equations")
+        if self.shared is not None:
+            self.shared[...] = shared
+        for lane in range(width):
+            set_method(&self.scalars[lane], method, xtol, rtol, maxiter)
+            self.start(lane, next if next < count else -1, given, k, z)
+            begin_scalar(&self.scalars[lane], z[lane], other[next] if next < count else 0.0)
+            next += 1
+        while True:
+            self.runs += 1
+            round += 1
+            if round % 64 == 0:
+                PyErr_CheckSignals()
+            if self.run.again() >= 0:
+                return False
+            busy = 0
+            for lane in range(width):
+                if self.lanes[lane].state == IDLE:
+                    continue
+                s = &self.scalars[lane]
+                ended = advance_scalar(s, found[lane], found[width + lane] if code == NEWTON else 0.0)
+                z[lane] = s.x
+                if ended:
+                    roots[self.lanes[lane].member] = s.x
+                    status[self.lanes[lane].member] = ended
+                    self.start(lane, next if next < count else -1, given, k, z)
+                    begin_scalar(s, z[lane], other[next] if next < count else 0.0)
+                    next += 1
+                busy += self.lanes[lane].state != IDLE
             if not busy:
                 return True
 

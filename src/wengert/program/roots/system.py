@@ -95,21 +95,25 @@ class System:
         found._disabled, found._tier, found._keeps_arrays = program._disabled, program._tier, program._keeps_arrays
         return found
 
-    def lanes(self, differs: tuple, count: int) -> Lanes | None:
-        """Return lanes for systems whose leaves differ where `differs` is true; None for larger or unusual systems."""
+    def lanes(self, differs: tuple, count: int, has_slopes: bool = True) -> Lanes | None:
+        """Return lanes for systems whose leaves differ where `differs` is true; None for larger or unusual systems.
+
+        Without `has_slopes` they compute no Jacobians.
+        """
         n, width = self.linear.n, min(count, MAX_LANES)
         if n > MAX_LANE_UNKNOWNS or self.nonzeros is None or self.linear.nnz != n * n or self.program._exact:
             return None
-        kept = self.program._memoised(("lanes", differs, width), list)
+        key = differs, width, has_slopes
+        kept = self.program._memoised(("lanes", *key), list)
         if not kept:
-            program = self.program._memoised(("many", differs, width), lambda: self._many(differs, width))
+            program = self.program._memoised(("many", *key), lambda: self._many(*key))
             return None if program is None else Lanes(program, n, width)
         return kept.pop()
 
-    def give(self, lanes: Lanes, differs: tuple) -> None:
+    def give(self, lanes: Lanes, differs: tuple, has_slopes: bool = True) -> None:
         """Take back lanes that were used without an error."""
         if lanes.settle():
-            self.program._memoised(("lanes", differs, lanes.width), list).append(lanes)
+            self.program._memoised(("lanes", differs, lanes.width, has_slopes), list).append(lanes)
 
     def arranged(self, count: int, x: np.ndarray, leaves: tuple) -> tuple:
         """Return which leaves differ between systems, rows of x and of these, and the other leaves or None."""
@@ -124,9 +128,9 @@ class System:
         shared = [np.ravel(leaf) for leaf, each in zip(leaves, differs) if not each]
         return differs, rows, np.concatenate(shared) if shared else None
 
-    def _many(self, differs, width):
+    def _many(self, differs, width, has_slopes):
         """Return the batched program of `Lanes`; None if it cannot be batched without a call for each lane."""
-        one, vectors = self._scalar_code(differs)
+        one, vectors = self._scalar_code(differs, has_slopes)
         k, options = vectors[0].size, pipeline.Options(disabled=self.program._disabled)
         examples = [*vectors[0], *vectors[1:]]
         many = batch_program(one, range(k), width, examples)
@@ -145,8 +149,8 @@ class System:
         made = pipeline.run("derivative", made, options).code
         return self._program("roots", made, vectors)
 
-    def _scalar_code(self, differs):
-        """Return the IR of the elements of F and J, given the scalars that differ and a vector of the others."""
+    def _scalar_code(self, differs, has_slopes):
+        """Return the IR of the elements of F, and of J if `has_slopes`, given the scalars that differ and a vector of the others."""
         is_shared = [False, *(not x for x in differs)]
         examples: list = [[], []]
         for shared, x in zip(is_shared, self.program._example):
@@ -168,7 +172,7 @@ class System:
                 one.packs.append((np.arange(size, dtype=np.int32), np.array(scalars[place : place + size], np.int32)))
                 given.append(one.add(Op.PACK, (_FLOAT, shape, None), -1, len(one.packs) - 1))
         outputs = []
-        for code in (self.program._listing, self.nonzeros):
+        for code in (self.program._listing, self.nonzeros)[: 1 + has_slopes]:
             (y,) = _inlined(one, code, given)
             shape = kind_of(one, y)[1]
             outputs += [one.add(Op.LOAD, _SCALAR, y, i) for i in range(math.prod(shape))] if shape else [y]
