@@ -55,6 +55,15 @@ def bracketed_root(p):
     return optimize.brentq(lambda x: x**3 + p * x - 2, 0.0, 3.0)
 
 
+def of_scalar(name, **options):
+    """Return the root of a cubic by a solver of one equation."""
+    return lambda p: getattr(optimize, name)(lambda x: x**3 + p * x - 2, **options)
+
+
+def by_method(solver=optimize, **options):
+    return lambda p: solver.root_scalar(lambda x: np.exp(x) - 3 * p - x**2, **options).root
+
+
 def hybr_root(p):
     return optimize.root(pair, np.array([1.0, 0.5]), args=(p,), tol=1e-13).x
 
@@ -71,8 +80,19 @@ BATCHES = {
     "root_scalar": (scalar_root, np.linspace(0.5, 2.0, 20), ()),
     "newton": (secant_root, np.linspace(0.5, 2.0, 20), ()),
     "brentq": (bracketed_root, np.linspace(0.5, 2.0, 20), ()),
+    "brenth": (of_scalar("brenth", a=0.0, b=3.0), np.linspace(0.5, 2.0, 20), ()),
+    "bisect": (of_scalar("bisect", a=0.0, b=3.0, rtol=1e-14), np.linspace(0.5, 2.0, 20), ()),
+    "ridder": (of_scalar("ridder", a=0.0, b=3.0), np.linspace(0.5, 2.0, 20), ()),
+    "toms748": (of_scalar("toms748", a=0.0, b=3.0), np.linspace(0.5, 2.0, 20), ()),
+    "secant": (of_scalar("newton", x0=1.0, x1=1.3, tol=1e-13), np.linspace(0.5, 2.0, 20), ()),
+    "traced bracket": (lambda p: optimize.brentq(lambda x: x**3 - p, 0.0, 3 * p), np.linspace(0.6, 2.0, 20), ()),
+    "root_scalar brentq": (by_method(bracket=(0.0, 3.0)), np.linspace(0.5, 2.0, 20), ()),
+    "root_scalar secant": (by_method(x0=1.0, x1=1.5, xtol=1e-13), np.linspace(0.5, 2.0, 20), ()),
+    "root_scalar bisect": (
+        by_method(bracket=(0.0, 3.0), method="bisect", options={"xtol": 1e-13}), np.linspace(0.5, 2.0, 20), ()
+    ),
     "hybr": (hybr_root, POINTS[:20], ()),
-}
+}  # fmt: skip
 
 
 def looped(f, batch, rest):
@@ -96,6 +116,15 @@ def test_batch_of_derivatives_is_that_of_its_elements(name):
     expected = looped(wg.jacobian(f), batch, rest)
     for _ in range(3):
         np.testing.assert_allclose(J(batch, *rest), expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name, (_, batch, _) in BATCHES.items() if batch.ndim == 1])
+def test_batch_of_derivatives_by_one_scalar(name):
+    f, batch, rest = BATCHES[name]
+    for order in (1, 2) if np.ndim(f(batch[0])) == 0 else (1,):
+        mapped = wg.vmap(wg.derivative(wg.compile(f), order=order))
+        expected = looped(wg.derivative(f, order=order), batch[:5], rest)
+        np.testing.assert_allclose(mapped(batch[:5]), expected, rtol=1e-8, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", ["two unknowns", "shared matrix"])
@@ -174,6 +203,69 @@ def test_bracket_without_a_root_is_named():
         mapped(points)
 
 
+#: equations of one unknown, with the ends of a bracket
+SCALAR = {
+    "cubic": (lambda x, p: x**3 + p * x - 2, 0.0, 3.0),
+    "exponential": (lambda x, p: np.exp(x) - 3 * p, -1.0, 4.0),
+    "cosine": (lambda x, p: np.cos(x) - p * x / 2, 3.0, 0.0),
+    "flat": (lambda x, p: x * x * x * x * x - p, -1.0, 3.0),
+    "bounded": (lambda x, p: np.arctan(x - p), -5.0, 9.0),
+    "linear": (lambda x, p: x - p, 0.25, 2.5),
+    "root at the end": (lambda x, p: p * x, 0.0, 1.0),
+    "root at the other end": (lambda x, p: p * (x - 1.0), 0.0, 1.0),
+    "three roots": (lambda x, p: (x - p) * (x - 5.0) * (x + 2.0), -3.0, 7.0),
+}
+
+
+@pytest.mark.parametrize("name", SCALAR)
+@pytest.mark.parametrize("solver", ["brentq", "brenth", "bisect"])
+def test_bracketing_methods_in_programs_take_the_iterates_of_scipy(name, solver):
+    f, a, b = SCALAR[name]
+    points = np.linspace(0.5, 2.0, 7)
+    for options in ({}, {"xtol": 1e-3, "rtol": 1e-4}):
+        found = wg.compile(lambda p, o=options: getattr(optimize, solver)(f, a, b, args=(p,), **o), exact=True)
+        expected = [getattr(plain, solver)(f, a, b, args=(p,), **options) for p in points]
+        assert [found(p) for p in points] == expected and found.paths == 1
+
+
+@pytest.mark.parametrize("name", ["cubic", "exponential", "flat", "linear"])
+def test_newton_and_secant_methods_in_programs_take_the_iterates_of_scipy(name):
+    f = SCALAR[name][0]
+    slope = wg.derivative(f)
+    for given, plainly in (({}, {"fprime": slope}), ({"x1": 1.5}, {"x1": 1.5})):
+        found = wg.compile(lambda p, g=given: optimize.newton(f, 1.3, args=(p,), tol=1e-4, **g), exact=True)
+        expected = [plain.newton(f, 1.3, args=(p,), tol=1e-4, **plainly) for p in np.linspace(0.5, 2.0, 7)]
+        assert [found(p) for p in np.linspace(0.5, 2.0, 7)] == expected and found.paths == 1
+
+
+FAILING = {
+    "signs": (lambda p: optimize.brentq(lambda x: x**2 - p, 0.0, 3.0), -1.0, "different signs"),
+    "NaN": (lambda p: optimize.brentq(lambda x: np.log(x + p) - 1.0, 0.0, 3.0), -1.0, "NaN"),
+    "iterations": (lambda p: optimize.bisect(lambda x: x - p, 0.0, 3.0, rtol=1e-2, maxiter=12), 1e-6, "maxiter"),
+    "slope": (lambda p: optimize.newton(lambda x: x**2 - p, p - 1.5), 1.5, "derivative is zero"),
+    "newton": (lambda p: optimize.newton(lambda x: x**2 - p, 1.3), -1.0, "maxiter"),
+    "secant": (lambda p: optimize.newton(lambda x: x**2 - p, p, x1=-1.5, tol=1e-9), 1.5, "equal values"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAILING)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_failures_of_scalar_solvers_are_named_in_batches(name):
+    f, failing, words = FAILING[name]
+    mapped = wg.vmap(wg.compile(f))
+    points = np.linspace(1.0, 1.4, 8)
+    mapped(points)
+    points[5] = failing
+    with pytest.raises(wg.ConvergenceError, match=f"element 5 of a batch of 8 is not solved: .*{words}"):
+        mapped(points)
+
+
+def test_invalid_tolerances_raise_scipys_error():
+    for options in ({"xtol": -1.0}, {"rtol": 1e-20}, {"maxiter": 0.5}):
+        with pytest.raises((ValueError, TypeError), match=r"too small|integer"):
+            wg.compile(lambda p, o=options: optimize.brentq(lambda x: x - p, 0.0, 2.0, **o))(1.0)
+
+
 # ---- functions that are not compiled
 
 
@@ -239,6 +331,14 @@ def test_function_that_is_not_compiled_decides_about_elements_without_a_root():
     points[5] = 1.0
     found = wg.vmap(f)(points)
     assert np.flatnonzero(np.isnan(found[:, 0])).tolist() == [5]
+
+
+def test_scipys_own_names_take_batches():
+    points = np.linspace(0.5, 2.0, MIN_COMPILED)
+    for solver in (by_method(plain, bracket=(0.0, 3.0)), lambda p: plain.newton(lambda x: x**3 + p * x - 2, 1.0)):
+        mapped = wg.vmap(solver)
+        np.testing.assert_allclose(mapped(points), looped(solver, points, ()), rtol=1e-11)
+        assert mapped._compiled.paths == 1
 
 
 # ---- linear equations

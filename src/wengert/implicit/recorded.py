@@ -63,9 +63,6 @@ class Solved(Solution):
         be picklable.
     """
 
-    #: whether the equations have no Jacobian, so that the solver calls them from Python
-    is_called = False
-
     def __init__(self, solve: Callable, paths: Paths, shape: tuple, first: int, name: str):
         super().__init__(paths, shape, first, name)
         self.solve = solve
@@ -74,21 +71,15 @@ class Solved(Solution):
     @property
     def is_native(self) -> bool:
         """Whether the solver calls programs without Python."""
-        return not self.is_called and getattr(self.solve, "native", None) is not None
+        return getattr(self.solve, "native", None) is not None
 
     def check_call(self, call, types, kind, verifier):
-        is_solver = {"solve": lambda solve: callable(solve) or callable(getattr(solve, "native", None))}
-        check_fields(self, is_solver, {"is_called": bool})
+        check_fields(self, {"solve": lambda solve: callable(solve) or callable(getattr(solve, "native", None))})
         super().check_call(call, types, kind, verifier)
 
     def __call__(self, *arguments):
         if self.is_native:
-            try:
-                return self.ended(*self.natively(self.solve.native, arguments))
-            except NotDerivable:
-                if not callable(self.solve):
-                    raise
-                self.is_called = True
+            return self.ended(*self.natively(self.solve.native, arguments))
         failed: list = []
         bound = self.paths.take(arguments[self.first :])
         value, slopes = _kept(bound.evaluated, failed), _kept(bound.differentiated, failed)

@@ -21,7 +21,7 @@ from wengert.program.tracing.closure import Captures, NotReplayable, Uncopied
 from wengert.program.tracing.pytree import aliases_of, fill, mapped
 from wengert.program.tracing.trace import listed, searches_of
 from wengert.transforms.batch import Mapped
-from wengert.transforms.dense import JVP, Gradient, Jacobian, Operator
+from wengert.transforms.dense import JVP, Elementwise, Gradient, Jacobian, Operator
 from wengert.transforms.second import HVP, Hessian
 
 
@@ -111,7 +111,33 @@ def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False, disabled: 
                 reason = str(error)
     if isinstance(f, Operator) and hasattr(f, "of_program"):  # cannot be traced: its result is a sparse matrix
         raise NotReplayable(reason)
-    return _traced(lambda bound: bound, f, args, kwargs, reading, exact, disabled)
+    try:
+        return _traced(lambda bound: bound, f, args, kwargs, reading, exact, disabled)
+    except NotReplayable:  # for example a solver, of which there are programs, is called within a derivative
+        if type(f) is not Elementwise or not _is_of_scalar(f, args):
+            raise
+        program = _traced(_innermost_function, f, args, kwargs, reading, exact, disabled)
+        try:
+            return _differentiated(program, f)
+        except NotDerivable:
+            pass
+        raise
+
+
+def _is_of_scalar(f, args):
+    """Return whether `derivative(f)` is that of a function of a float, whose program can be made from that of f."""
+    x = args[f.argnums] if -len(args) <= f.argnums < len(args) else None
+    is_plain = not (f.with_value or f.has_aux or f.holomorphic or isinstance(f.f, Operator))
+    return is_plain and f.argnums >= 0 and (isinstance(x, float) or (np.ndim(x) == 0 and isinstance(x, np.ndarray)))
+
+
+def _differentiated(program, f):
+    """Return the program of `derivative(f)`, given that of the function, of one float."""
+    if not program._is_float64:
+        raise NotDerivable("it takes or returns values that are not float64")
+    for _ in range(f.order):
+        program = program.jacobian(f.argnums) if program._output_shape else program.grad(f.argnums)
+    return program
 
 
 def _is_single_direction(x, v):

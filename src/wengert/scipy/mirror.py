@@ -80,6 +80,8 @@ def mirrors(original: Callable, home: str = "", is_recordable: bool = False) -> 
 
         @functools.wraps(original)
         def in_place(*args, **kwargs):
+            if is_recordable:
+                leave_batch()
             made = call(args, kwargs, defaults | {"derivs": "scipy"})
             is_plain, found = made.run_plain()
             return found if is_plain else body(made)
