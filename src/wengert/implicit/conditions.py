@@ -47,6 +47,12 @@ UNDECIDED = 1e-8
 #: multipliers below this fraction of the terms of the gradient of the Lagrangian are rounding errors
 ROUNDING = 1e-10
 
+#: singular values and components of unit vectors below this are zero: the rows depend on each other
+DEPENDENT = 1e-10
+
+#: relative weights below this are zero in a combination of constraints
+INSIDE = 1e-7
+
 #: components below this fraction of the largest component of x count as that large in the relative correction
 SCALE_FLOOR = 1e-3
 
@@ -146,6 +152,17 @@ class Problem:
     def reads_traced_limits_only(self, x: np.ndarray) -> bool:
         """Return whether objective and constraints depend on no traced values, other than by their limits."""
         return not (holds_traced(self.objective(x)) or any(holds_traced(c.value(x)) for c in self.constraints))
+
+    def moves(self, x: np.ndarray, side: np.ndarray) -> np.ndarray:
+        """Return which bounds and constraints are traced, or have a traced limit on the given side."""
+        found = []
+        for low, high, is_traced in (
+            (self.low, self.high, False),
+            *((c.low, c.high, holds_traced(c.value(x))) for c in self.constraints),
+        ):
+            here = side[(start := sum(map(len, found))) : start + np.size(low)]
+            found.append(is_traced | np.where(here < 0, holds_traced(low), holds_traced(high)))
+        return np.concatenate(found)
 
     def slack(self, x: np.ndarray) -> np.ndarray:
         """Return the distance of each variable and constraint to its nearer limit; negative beyond it."""
@@ -272,6 +289,76 @@ def weak_vertex(problem: Problem, x: np.ndarray) -> WeaklyActive | None:
         Solution(side, z, z, 0.0),
         False,
     )
+
+
+def degenerate_vertex(problem: Problem, x: np.ndarray) -> Solution | None:
+    """Return a basis of the active constraints at a vertex of a linear program where more than n of them meet.
+
+    The solution has a derivative if it is unique and every traced active constraint is independent of all others:
+    then these stay consistent as it moves, and their multipliers stay positive. Such a constraint belongs to every
+    basis, so that the equations of any basis determine the derivative. The derivative of the value is theirs too.
+
+    Returns
+    -------
+    Solution or None
+        None if at most n constraints are active, or if there is no derivative.
+    """
+    plain = _Plain(problem, x)
+    slope, jacobian = plain.slope(x), plain.jacobian(x)
+    slack, nearest = plain.slack(x)
+    active = plain.is_equation | (slack <= UNDECIDED * (np.abs(jacobian) @ np.maximum(1, np.abs(x))))
+    active &= np.any(jacobian != 0, axis=1)
+    which = np.flatnonzero(active)
+    rows = jacobian[which] / np.linalg.norm(jacobian[which], axis=1, keepdims=True)
+    if len(which) <= plain.n:
+        return None
+    left, singular, _ = np.linalg.svd(rows)
+    if singular[-1] <= DEPENDENT * singular[0]:
+        return None
+    side = np.where(active, nearest, 0)
+    is_traced = problem.moves(x, side)[which]
+    if np.any(np.abs(left[is_traced, plain.n :]) > DEPENDENT):
+        return None
+    if not _is_inside(rows * -side[which, None], plain.is_equation[which], slope):
+        return None
+    kept = np.zeros(side.size, bool)
+    kept[which[_basis(rows, np.argsort(~is_traced, kind="stable"))]] = True
+    side = np.where(kept, side, 0)
+    limits = np.where(side < 0, plain.low, plain.high)[kept]
+    at = x - np.linalg.solve(jacobian[kept], plain.values(x)[kept] - limits)
+    correction = float(np.max(np.abs(at - x) / np.maximum(1, np.abs(x)), initial=0))
+    found, improved = (_unknowns(plain, side, point, slope, jacobian) for point in (x, at))
+    return Solution(side, found, improved, correction)
+
+
+def _basis(rows, order):
+    """Return the indices of rows that are a basis, taken in an order of preference."""
+    basis: list = []
+    space = np.zeros((0, rows.shape[1]))
+    for i in order:
+        rest = rows[i] - space.T @ (space @ rows[i])
+        rest -= space.T @ (space @ rest)
+        size = np.linalg.norm(rest)
+        if size > DEPENDENT:
+            basis.append(i)
+            space = np.vstack([space, rest / size])
+    return np.array(basis)
+
+
+def _is_inside(normals, is_free, slope):
+    """Return whether a vector is a combination of normals with positive weights, arbitrary ones where `is_free`."""
+    from scipy.optimize import linprog
+
+    size = np.max(np.abs(slope))
+    if size == 0:
+        return False
+    m, n = normals.shape  # maximise the least weight
+    equations = np.column_stack([normals.T, np.zeros(n)])
+    limits = np.column_stack([-np.eye(m), np.ones(m)])[~is_free]
+    bounds = [(None, None)] * m + [(None, 1.0)]
+    options = {"A_ub": limits, "b_ub": np.zeros(len(limits))} if len(limits) else {}
+    found = linprog(np.append(np.zeros(m), -1.0), A_eq=equations, b_eq=slope / size, bounds=bounds, **options)
+    return found.status == 0 and found.x[-1] > INSIDE
 
 
 def ends_of_bounds(bounds: Any, n: int) -> tuple[Any, Any]:

@@ -38,18 +38,54 @@ DEPENDENT = 1e-12
 def linprog(call):
     """The objective, constraints and bounds may be traced. Integer variables have derivative zero.
 
-    The solution and its multipliers must be unique.
+    The solution must be unique, and so must the multipliers of traced constraints and bounds. Slacks and marginals have
+    derivatives too, these if they are unique.
     """
     if call.traced:
         check_plain(call.name, "solution", call.arguments, "c", "A_ub", "b_ub", "A_eq", "b_eq", "bounds")
     found = call.run()
     if not call.traced or not call.holds_traced:
         return found
-    constraints = []
-    for A, b, low in ((call["A_ub"], call["b_ub"], -np.inf), (call["A_eq"], call["b_eq"], None)):
+    constraints, names = [], []
+    for name, A, b, low in (("ub", call["A_ub"], call["b_ub"], -np.inf), ("eq", call["A_eq"], call["b_eq"], None)):
         if A is not None and np.size(b := from_list(b)):
             constraints.append(LinearConstraint(dense(A), b if low is None else low, b))
-    return _differentiated(call, found, _pairs(call["bounds"], np.size(call.plain("c"))), constraints)
+            names.append(name)
+    bounds = _pairs(call["bounds"], np.size(call.plain("c")))
+    result, minimum = _differentiated(call, found, bounds, constraints)
+    if minimum is None or minimum.refusal is not None:
+        return result
+    ends = ends_of_bounds(bounds, found.x.size)
+    return _with_slacks(result, found, dict(zip(names, constraints)), ends, minimum)
+
+
+#: names of the fields about inequalities and equations
+_FIELDS = {"ub": ("slack", "ineqlin"), "eq": ("con", "eqlin")}
+
+
+def _with_slacks(result: Any, found: Any, constraints: dict, ends: tuple, minimum: Any) -> Any:
+    """Add the fields about constraints and bounds to a result; the marginals if `minimum` has unique ones."""
+    x, low, high = result["x"], *ends
+    residuals = {"lower": -_distance(low, x), "upper": _distance(high, x)}
+    marginals: dict = {}
+    for name, constraint in constraints.items():
+        field, other = _FIELDS[name]
+        residuals[other] = _distance(np.reshape(constraint.ub, (-1,)), constraint.A @ x)
+        result[field] = with_bits(found[field], residuals[other])
+    if minimum.has_marginals:
+        of_bounds, rest = minimum.multipliers()
+        side = minimum.side[: found.x.size]
+        marginals = {"lower": np.where(side < 0, of_bounds, 0.0), "upper": np.where(side > 0, of_bounds, 0.0)}
+        for name, constraint in constraints.items():
+            m = np.size(constraint.ub)
+            marginals[_FIELDS[name][1]], rest = rest[:m], rest[m:]
+    for name, residual in residuals.items():
+        if name in found:
+            parts = {"residual": with_bits(found[name].residual, residual)}
+            if name in marginals:
+                parts["marginals"] = with_bits(found[name].marginals, marginals[name])
+            result[name] = traced_result(found[name], **parts)
+    return result
 
 
 @mirrors(scipy.optimize.milp)
@@ -67,7 +103,7 @@ def milp(call):
     given = call["constraints"]
     given = () if given is None else [given] if _is_single(call.plain("constraints")) else given
     rows = [c if isinstance(c, scipy.optimize.LinearConstraint) else LinearConstraint(*c) for c in given]
-    return _differentiated(call, found, bounds, rows)
+    return _differentiated(call, found, bounds, rows)[0]
 
 
 def _is_single(constraints):
@@ -88,8 +124,17 @@ def _pairs(bounds, n):
     return rows * n if len(rows) == 1 else rows
 
 
-def _differentiated(call: Any, found: Any, bounds: Any, constraints: list) -> Any:
-    """Return the result with a solution that carries derivatives."""
+def _distance(limits, values):
+    """Return the distances of values from limits; zero for infinite ones, as this is added to SciPy's numbers."""
+    is_finite = np.isfinite(plain_copy(limits))
+    return np.where(is_finite, np.where(is_finite, limits, 0.0) - values, 0.0)
+
+
+def _differentiated(call: Any, found: Any, bounds: Any, constraints: list) -> tuple[Any, Minimum | None]:
+    """Return the result with a solution that carries derivatives, and the minimum over variables that are no integers.
+
+    The latter has the attribute `has_marginals`: whether its multipliers are unique and those of all constraints.
+    """
     if found.x is None or not found.success:
         if found.status in NO_SOLUTION:
             raise ConvergenceError(f"{call.name}: {NO_SOLUTION[found.status]}")
@@ -104,18 +149,22 @@ def _differentiated(call: Any, found: Any, bounds: Any, constraints: list) -> An
     held = np.where(fixed, x, 0.0)
     rows = [row for constraint in constraints if (row := _on_free(call.name, constraint, held, free)) is not None]
     at = OptimizeResult(x=x[free], success=True, message=found.message)
+    given, count = rows, len(constraints)
     if call.options["on_singular"] == "raise":
         rows = _independent(call.name, rows)
+    minimum = None
     if free.size:
         bounds = Bounds(low[free], high[free])
         minimum = Minimum(call, at, lambda y: np.sum(c[free] * y), bounds, rows, has_value=True, is_linear=True)
         moving, fun, refusal = minimum.x, minimum.fun(), minimum.refusal
+        is_whole = not fixed.any() and len(rows) == count and all(a is b for a, b in zip(rows, given))
+        minimum.has_marginals = is_whole and minimum.side is not None and not minimum.is_degenerate
     else:
         moving, fun, refusal = at.x, 0.0, None
     place = np.eye(n)[:, free]
     x, fun = with_bits(found.x, held + place @ moving), fun + np.sum(c * held)
     result = traced_result(found, x=x, fun=with_bits(found.fun, fun), info=call.info)
-    return result if refusal is None else without(result, "x", refusal)
+    return result if refusal is None else without(result, "x", refusal), minimum
 
 
 def _independent(name, constraints):

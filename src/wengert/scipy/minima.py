@@ -23,7 +23,7 @@ from wengert.core.levels import forget, noted
 from wengert.core.operands.var import holds_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianError, UnsupportedFunctionError
-from wengert.implicit.conditions import Problem, WeaklyActive, ends_of_bounds, guess, identify, weak_vertex
+from wengert.implicit.conditions import Problem, WeaklyActive, degenerate_vertex, ends_of_bounds, guess, identify, weak_vertex
 from wengert.implicit.theorem import total_order, with_bits
 from wengert.scipy.constraints import (
     Bounds,
@@ -165,6 +165,8 @@ class Minimum:
         The solution, with the bits of `found`.
     is_free : bool
         True if no bound or constraint is active.
+    is_degenerate : bool
+        True at a vertex of a linear program where more constraints than variables are active.
     refusal : WeaklyActive or None
         Why the solution has no derivative, where the minimum value still has one of first order; with `has_value`.
     """
@@ -181,7 +183,7 @@ class Minimum:
     ):
         self.call, self.found, self.phi = call, found, phi
         self.has_value, self.is_linear, self.refusal = has_value, is_linear, None
-        self.is_free, self.conditions = True, None
+        self.is_free, self.is_degenerate, self.conditions, self.side = True, False, None, None
         n = found.x.size
         low, high = ends_of_bounds(bounds, n)
         constraints = read_constraints(constraints, found.x, call.name) if constraints else []
@@ -202,7 +204,9 @@ class Minimum:
         try:
             if moves_limits_only and (refusal := weak_vertex(problem, found.x)):
                 raise refusal
-            solution = self._identified(problem)
+            solution = degenerate_vertex(problem, found.x) if self.is_linear else None
+            self.is_degenerate = solution is not None
+            solution = solution or self._identified(problem)
         except WeaklyActive as refusal:
             if not self.has_value or not (refusal.is_isolated or moves_limits_only):
                 raise
@@ -210,7 +214,7 @@ class Minimum:
             self.refusal, self.is_free = refusal, False
             self.conditions, self.unknowns = problem.conditions(refusal.solution.side), refusal.solution.improved
             return
-        self.is_free = not solution.side.any()
+        self.is_free, self.side = not solution.side.any(), solution.side
         self.conditions = conditions = problem.conditions(solution.side)
         is_close = solution.correction <= CONVERGED_CORRECTION
         has_improved = (found.success or is_close) and call.options["polish"] is not False
@@ -236,6 +240,14 @@ class Minimum:
                 raise
             self.found = OptimizeResult(self.found, success=False)
             return guess(problem, x)
+
+    def multipliers(self) -> tuple[Any, Any]:
+        """Return the derivatives of the value in the active bound of each variable, and in the limit of each constraint."""
+        n, conditions = self.found.x.size, self.conditions
+        given = self.unknowns[conditions.n_free :]
+        placed = np.eye(self.side.size - n)[:, self.side[n:] != 0] @ given
+        slope = api.grad(conditions.lagrangian)(conditions.join(self.unknowns), given)
+        return np.where(self.side[:n] != 0, slope, 0.0), placed
 
     def fun(self) -> Any:
         """Return the minimum value; by the envelope theorem, its slope is that of the Lagrangian."""

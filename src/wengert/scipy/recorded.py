@@ -68,8 +68,8 @@ class _Scalar:
         xtol, rtol, maxiter = OPEN_DEFAULTS if is_open else BRACKETING_DEFAULTS
         xtol = given.get("tol" if is_open else "xtol", xtol)
         rtol, maxiter = given.get("rtol", rtol), given.get("maxiter", maxiter)
-        is_valid = all(isinstance(x, (int, float)) for x in (xtol, rtol)) and isinstance(maxiter, int)
-        if is_valid and given.keys() <= names and xtol > 0 and maxiter > 0:
+        is_plain = type(maxiter) is int and all(type(x) in (int, float, np.float64) for x in (xtol, rtol))
+        if is_plain and given.keys() <= names and xtol > 0 and maxiter > 0:
             if is_open or rtol >= BRACKETING_DEFAULTS[1]:
                 self.tolerances = float(xtol), float(rtol), maxiter
 

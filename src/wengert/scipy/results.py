@@ -16,7 +16,17 @@ from wengert.errors import TracedValueError
 #: fields whose derivative is zero
 _CONSTANT = ("success", "status", "message", "method", "nfev", "njev", "nhev", "nit", "optimality", "active_mask")
 
-_INSTEAD = "write wengert.jacobian(f)(x) or wengert.hessian(f)(x) at the solution x"
+#: what to write for other fields, by name
+_INSTEAD = {
+    **dict.fromkeys(
+        ("jac", "grad", "hess", "hess_inv", "fjac", "cov_x", "lagrangian_grad"),
+        "write wengert.jacobian(f)(x) or wengert.hessian(f)(x) at the solution x",
+    ),
+    **dict.fromkeys(("multipliers", "v"), "wengert.implicit.kkt returns multipliers with their derivatives"),
+    "marginals": "they are not unique where more constraints meet than there are variables, where equations follow "
+    "from others, and with integer variables",
+}
+_ELSE = "compute it from the solution x, which has its derivative"
 
 
 class _TracedFields(dict):
@@ -28,7 +38,7 @@ class _TracedFields(dict):
             raise error
         refused = self.__dict__.get("_refused", ())
         if name in refused:
-            raise TracedValueError(f"{name!r} of this result is not differentiated: {_INSTEAD}")
+            raise TracedValueError(f"{name!r} of this result is not differentiated: {_INSTEAD.get(name, _ELSE)}")
         raise KeyError(name)
 
 
