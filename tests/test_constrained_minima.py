@@ -340,9 +340,43 @@ def test_search_that_stops_early_raises():
     assert np.isnan(unknown).any()
 
 
+@pytest.mark.parametrize("method", ["SLSQP", "trust-constr", "COBYLA"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_error_names_a_violated_constraint(method):
+    contradiction = [above(lambda x: x[0] - 2), above(lambda x: 1 - x[0])]
+    with pytest.raises(wg.ConvergenceError, match=r"constraint [01] is violated by .*relax them, or let slack"):
+        wg.jacobian(
+            lambda p: optimize.minimize(
+                lambda x: p * np.sum(x**2), [1.0, 1.0], method=method, constraints=contradiction
+            ).x
+        )(1.0)
+
+
+@pytest.mark.parametrize("method", ["BFGS", "L-BFGS-B", "Nelder-Mead", "SLSQP"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_error_says_that_an_objective_may_be_unbounded(method):
+    with pytest.raises(wg.ConvergenceError, match=r"may be unbounded: add bounds"):
+        wg.jacobian(
+            lambda p: (
+                optimize.minimize(lambda x: p * x[0] + x[1] ** 2, [1.0, 1.0], method=method, options={"maxiter": 9}).x
+            )
+        )(1.0)
+
+
+@pytest.mark.parametrize("method", ["BFGS", "L-BFGS-B", "CG"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_objective_that_is_nan_is_no_minimum(method):
+    with pytest.raises(wg.ConvergenceError, match="the objective is nan at the solution"):
+        wg.jacobian(lambda p: optimize.minimize(lambda x: p * np.sum(x**2) + np.nan, [1.0, 1.0], method=method).x)(1.0)
+
+
 def test_fields_of_results_at_constraints_raise():
     with pytest.raises(wg.TracedValueError, match="'jac' of this result is not differentiated"):
         wg.grad(lambda p: solve("HS71", p)["jac"][0])(np.array([25.0, 40.0]))
+    found = scipy.optimize.minimize(lambda x: x @ x, [1.0], method="SLSQP")
+    if "multipliers" in found:  # SciPy 1.16
+        with pytest.raises(wg.TracedValueError, match=r"'multipliers' of this result.*implicit.kkt"):
+            wg.grad(lambda p: solve("HS71", p)["multipliers"][0])(np.array([25.0, 40.0]))
 
 
 # ---- values where the solution has a kink

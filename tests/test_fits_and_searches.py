@@ -121,6 +121,19 @@ def test_missing_data_are_left_out(sigma):
     assert np.allclose(found, expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("sigma", [None, T + 0.5, CORRELATED])
+def test_residuals_in_the_full_output_of_a_fit_have_derivatives(sigma):
+    def by_curve_fit(q):
+        return optimize.curve_fit(line, T, Y + q * T**2, sigma=sigma, full_output=True)[2]["fvec"]
+
+    def by_leastsq(q):
+        return optimize.leastsq(lambda p: line(T, *p) - Y - q * T**2, [1.0, 1.0], full_output=True)[2]["fvec"]
+
+    for f in (by_curve_fit, by_leastsq):
+        expected = (f(0.1 + 1e-4) - f(0.1 - 1e-4)) / 2e-4
+        np.testing.assert_allclose(wg.jacobian(f)(0.1), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_full_output_of_a_fit_has_plain_counts_and_no_stale_fields():
     def f(q, field="nfev"):
         p, covariance, info, message, status = fit_of_decay(q, full_output=True)
@@ -128,8 +141,8 @@ def test_full_output_of_a_fit_has_plain_counts_and_no_stale_fields():
         return p[1] + covariance[0, 0] + np.sum(info[field])
 
     assert np.isfinite(wg.grad(f)(0.5))
-    with pytest.raises(wg.TracedValueError, match="'fvec' of this result"):
-        wg.grad(f)(0.5, "fvec")
+    with pytest.raises(wg.TracedValueError, match="'fjac' of this result"):
+        wg.grad(f)(0.5, "fjac")
     assert scipy.optimize.curve_fit(decay, T, Y)[0] == pytest.approx(optimize.curve_fit(decay, T, Y)[0])
 
 

@@ -162,6 +162,74 @@ def test_undecided_bounds_raise():
         wg.jacobian(lambda p: optimize.lsq_linear([[1.0, 1.0], [2.0, 2.0]], np.stack([p, 1.0])).x)(1.0)
 
 
+# ---- vertices where more constraints meet than there are variables
+
+
+#: three constraints meet in (1, 1); a third variable has limits of its own
+CORNER = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0]])
+
+
+def corner(c=(-1.0, -1.5, -2.0), b=(1.0, 1.0, 2.0), top=3.0, **options):
+    bounds = [(0, None), (0, None), (0, top)]
+    return optimize.linprog(c, A_ub=CORNER, b_ub=b, bounds=bounds, **options)
+
+
+def test_degenerate_vertex_follows_limits_of_independent_constraints():
+    np.testing.assert_allclose(wg.derivative(lambda p: corner(top=p).x)(3.0), [0.0, 0.0, 1.0], atol=1e-12)
+    np.testing.assert_allclose(wg.derivative(lambda p: corner(top=p**2).fun, order=2)(1.5), -4.0, rtol=1e-9)
+
+    def mixed(p):
+        row = np.stack([np.stack([1.0, p, p**2])])
+        return optimize.linprog(np.stack([-p, -1.0, -2.0]), A_ub=CORNER, b_ub=[1, 1, 2], A_eq=row, b_eq=[9 * p])
+
+    step = 1e-6
+    for what in ("x", "fun", "slack", "con"):
+        expected = (mixed(1.2 + step)[what] - mixed(1.2 - step)[what]) / (2 * step)
+        found = wg.jacobian(lambda p, what=what: mixed(p)[what])(1.2)
+        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
+
+
+def test_degenerate_vertex_stays_if_only_the_objective_changes():
+    c = np.array([-1.0, -1.5, -2.0])
+    np.testing.assert_allclose(wg.grad(lambda c: corner(c).fun)(c), [1.0, 1.0, 3.0], rtol=1e-12)
+    np.testing.assert_array_equal(wg.jacobian(lambda c: corner(c).x)(c), np.zeros((3, 3)))
+
+
+def test_degenerate_vertex_with_a_kink_is_refused():
+    b = np.array([1.0, 1.0, 2.0])
+    with pytest.raises(wg.SingularJacobianError, match=r"linearly dependent.*constraint 0, constraint 1, constraint 2"):
+        wg.grad(lambda b: corner(b=b).fun)(b)
+    with pytest.raises(wg.TracedValueError, match=r"'marginals' of this result is not differentiated.*not unique"):
+        wg.derivative(lambda p: corner(top=p).ineqlin.marginals)(3.0)
+    with pytest.raises((wg.NonSmoothError, wg.SingularJacobianError)):  # the whole edge x + y = 2 is a solution
+        wg.jacobian(lambda c: optimize.linprog(c, A_ub=[[1.0, 1.0], [2.0, 2.0]], b_ub=[2, 4]).x)(np.array([-1.0, -1.0]))
+
+
+def priced(p):
+    return optimize.linprog(
+        np.stack([p, 2.0, 3 * p**2]), A_eq=np.stack([np.stack([1.0, p, 1.0])]), b_eq=[2 * p],
+        A_ub=[[-1, 1, 0], [9, 9, 9]], b_ub=np.stack([-p / 2, 99.0]), bounds=[(0, None), (0, 3 * p), (0.1 * p, None)],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("field", ["slack", "con", "ineqlin", "eqlin", "lower", "upper"])
+def test_slacks_and_marginals_have_derivatives(field):
+    parts = ("residual", "marginals") if field not in ("slack", "con") else (None,)
+    for part in parts:
+        value = lambda p, part=part: priced(p)[field] if part is None else priced(p)[field][part]
+        step, p = 1e-6, 1.1
+        with np.errstate(invalid="ignore"):
+            expected = np.nan_to_num((value(p + step) - value(p - step)) / (2 * step))
+        for mode in ("forward", "reverse"):
+            np.testing.assert_allclose(wg.jacobian(value, mode=mode)(p), expected, rtol=1e-6, atol=1e-8)
+
+        def bits(q, value=value, plain=value(p)):
+            assert np.array_equal(wg.stop_gradient(value(q)), plain)
+            return q
+
+        wg.grad(bits)(p)
+
+
 # ---- equations that follow from others
 
 

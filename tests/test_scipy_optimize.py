@@ -1149,3 +1149,15 @@ def test_scipy_on_plain_values_inside_derivative_is_unchanged():
         return p * scipy.optimize.brentq(lambda x: x**2 - 2, 0, 2) + p * scipy.optimize.newton(lambda x: x**2 - 2, 1.0)
 
     assert wg.grad(f, 1.0) == pytest.approx(2 * math.sqrt(2))
+
+
+def test_rosenbrocks_function_is_differentiated_under_its_name():
+    from scipy.optimize import rosen, rosen_der, rosen_hess
+
+    x = np.array([1.3, 0.7, 0.8, 1.9])
+    assert optimize.rosen(x) == rosen(x) and np.array_equal(optimize.rosen_der(x), rosen_der(x))
+    assert np.array_equal(optimize.rosen(np.ones((3, 4))), rosen(np.ones((3, 4))))
+    for operator, exact in ((wg.grad, rosen_der), (wg.hessian, rosen_hess)):
+        np.testing.assert_allclose(operator(rosen)(x), exact(x), rtol=1e-13)
+        np.testing.assert_allclose(operator(wg.compile(lambda x: rosen(x)))(x), exact(x), rtol=1e-13)
+    np.testing.assert_allclose(wg.jacobian(lambda x: rosen_der(x))(x), rosen_hess(x), rtol=1e-13)

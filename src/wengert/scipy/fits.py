@@ -52,7 +52,10 @@ def curve_fit(call):
             "wengert.scipy.optimize.least_squares, whose solution has its derivative"
         )
     pcov = with_bits(pcov, _covariance(residuals, x, not call["absolute_sigma"])) if np.isfinite(pcov).all() else pcov
-    return (x, pcov, traced_result(info, info=call.info), message, status) if call["full_output"] else (x, pcov)
+    if not call["full_output"]:
+        return x, pcov
+    fvec = with_bits(info["fvec"], residuals(x))
+    return x, pcov, traced_result(info, fvec=fvec, info=call.info), message, status
 
 
 def _residuals(call, popt):
@@ -112,4 +115,5 @@ def leastsq(call):
     if not call["full_output"]:
         return traced, status
     cov = cov if cov is None else with_bits(cov, _covariance(residuals, traced, False))
-    return traced, cov, traced_result(info, info=call.info), message, status
+    fvec = with_bits(info["fvec"], residuals(traced))
+    return traced, cov, traced_result(info, fvec=fvec, info=call.info), message, status

@@ -23,7 +23,15 @@ from wengert.core.levels import forget, noted
 from wengert.core.operands.var import holds_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianError, UnsupportedFunctionError
-from wengert.implicit.conditions import Problem, WeaklyActive, degenerate_vertex, ends_of_bounds, guess, identify, weak_vertex
+from wengert.implicit.conditions import (
+    Problem,
+    WeaklyActive,
+    degenerate_vertex,
+    ends_of_bounds,
+    guess,
+    identify,
+    weak_vertex,
+)
 from wengert.implicit.theorem import total_order, with_bits
 from wengert.scipy.constraints import (
     Bounds,
@@ -89,6 +97,9 @@ _TAKES_PRODUCTS = ("newton-cg", "trust-ncg", "trust-krylov", "trust-constr")
 _TAKES_CONSTRAINTS = ("cobyla", "cobyqa", "slsqp", "trust-constr", "custom")
 _TAKES_BOUNDS = (*_TAKES_CONSTRAINTS, "nelder-mead", "l-bfgs-b", "tnc", "powell")
 
+#: violation of a constraint, relative to max(abs(x), 1), from which the error of a solver that failed names it
+VIOLATED = 1e-6
+
 #: maximum number of variables for which a method that takes either gets the Hessian, in one recording and one sweep
 MAX_HESSIAN_SIZE = 500
 
@@ -126,6 +137,9 @@ def minimize(call):
     found = call.run(supply)
     if not call.traced:
         return found
+    value = found.get("fun", 0.0)
+    if not np.all(np.isfinite(value)) and (call.holds_traced or holds_traced(call.value(found.x))):
+        call.fail(f"{found.message.strip().rstrip('.')}: the objective is {value} at the solution")
     if kind == "custom" and call.reads_traced("method"):
         raise UnsupportedFunctionError(
             f"{call.name}: a custom method reads a traced value, which gives the minimum no derivative: let the "
@@ -220,9 +234,9 @@ class Minimum:
         has_improved = (found.success or is_close) and call.options["polish"] is not False
         start = solution.improved if has_improved else solution.found
         is_symmetric = conditions.n_free == start.size
-        self.unknowns = call.solution(
-            conditions.residual, start, found.success or is_close, found.message, symmetric=is_symmetric
-        )
+        has_converged = found.success or is_close
+        message = found.message if has_converged else self._explained(problem)
+        self.unknowns = call.solution(conditions.residual, start, has_converged, message, symmetric=is_symmetric)
         if call.info is not None and has_improved:
             call.info = dataclasses.replace(call.info, correction=solution.correction)
         x = conditions.join(self.unknowns)
@@ -235,14 +249,27 @@ class Minimum:
             return identify(problem, x, call.options["on_singular"])
         except (ConvergenceError, NonSmoothError, SingularJacobianError) as error:
             if not success:
-                call.fail(self.found.message)
+                call.fail(self._explained(problem))
             elif not isinstance(error, ConvergenceError) or call.options["on_failure"] == "raise":
                 raise
             self.found = OptimizeResult(self.found, success=False)
             return guess(problem, x)
 
+    def _explained(self, problem):
+        """Return the solver's message, and which constraint is violated."""
+        x = self.found.x
+        slack = problem.slack(x)
+        if not np.min(slack) < -VIOLATED * max(1.0, np.max(np.abs(x))):
+            return self.found.message
+        i = int(np.argmin(slack))
+        name = f"the bound of variable {i}" if i < x.size else f"constraint {i - x.size}"
+        return (
+            f"{self.found.message.strip().rstrip('.')}: {name} is violated by {-slack[i]:.3g}. If no point satisfies "
+            "all constraints, relax them, or let slack variables satisfy them"
+        )
+
     def multipliers(self) -> tuple[Any, Any]:
-        """Return the derivatives of the value in the active bound of each variable, and in the limit of each constraint."""
+        """Return the derivatives of the value in the active bounds of variables, and in the limits of constraints."""
         n, conditions = self.found.x.size, self.conditions
         given = self.unknowns[conditions.n_free :]
         placed = np.eye(self.side.size - n)[:, self.side[n:] != 0] @ given

@@ -30,7 +30,15 @@ from wengert.core.rebind.rebind import rebound
 from wengert.core.rebind.registration import register
 from wengert.errors import ConvergenceError, LevelError, TracedValueError, UnsupportedFunctionError
 from wengert.implicit.stripped import stripped
-from wengert.implicit.theorem import Info, check_replayable, implicit, in_derivative, information, is_recorded
+from wengert.implicit.theorem import (
+    MIN_SLOPE,
+    Info,
+    check_replayable,
+    implicit,
+    in_derivative,
+    information,
+    is_recorded,
+)
 from wengert.transforms.custom import LinearMap
 
 #: keywords of wengert with their allowed values; the first is the default
@@ -314,7 +322,8 @@ class Call:
             y = residual(x)
             if not (holds_traced(y) or self.holds_traced):
                 return x
-            value, derivative = ("gradient", "Hessian") if how.get("symmetric") else ("residual", "Jacobian")
+            is_minimum = how.get("symmetric")
+            value, derivative = ("gradient", "Hessian") if is_minimum else ("residual", "Jacobian")
             worst = np.max(np.abs(plain_copy(y)), where=~np.asarray(converged), initial=0)
             text = f"{message.strip().rstrip('.')}: the {value} is {worst:.3g} in its largest element"
             if self._state is not None:
@@ -322,6 +331,8 @@ class Call:
                     f", the reciprocal condition number of the {derivative} is {self._state.rcond:.2g}, and Newton's "
                     f"method would change x by {self._state.correction:.2g} of itself"
                 )
+                if is_minimum and self._state.rcond == 0 and worst > MIN_SLOPE:
+                    text += "; the objective may be unbounded: add bounds or constraints, or check its sign"
             self.fail(text)
             if self.options["on_failure"] == "nan":
                 unknown = _unknown(x, y, np.ndim(converged) > 0)
@@ -351,7 +362,7 @@ class Call:
 
     def fail(self, text: str, cause: Exception | None = None) -> None:
         """Raise or warn according to `on_failure`; always raise if an exception took the place of a result."""
-        text = f"{self.name} has not converged. {' '.join(text.split())}"
+        text = f"{self.name} has not converged. {' '.join(text.split()).rstrip('.')}"
         if cause is not None or self.options["on_failure"] == "raise":
             raise ConvergenceError(
                 f"{text}. Start nearer to a solution, give the solver more iterations or another tolerance, or pass "

@@ -31,7 +31,7 @@ from scipy.optimize import NonlinearConstraint, OptimizeResult
 from wengert import api
 from wengert.containers import plain_copy
 from wengert.core.dispatch import refusing
-from wengert.core.dispatch.dispatch import stacked
+from wengert.core.dispatch.dispatch import from_list, stacked
 from wengert.core.levels import running
 from wengert.core.operands.var import holds_traced
 from wengert.core.rebind import registration
@@ -450,6 +450,23 @@ def _recorded_scalar(call, method):
     return call.recorded(solve, tuple(starts), (), options, takes_derivatives=takes_derivatives)
 
 
+# ---- test functions
+
+
+def rosen(x):
+    """`scipy.optimize.rosen`, Rosenbrock's function."""
+    x = from_list(x)
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2.0) ** 2.0 + (1 - x[:-1]) ** 2.0, axis=0)
+
+
+def rosen_der(x):
+    """`scipy.optimize.rosen_der`, its gradient."""
+    x = from_list(x)
+    inner = 200 * (x[1:-1] - x[:-2] ** 2) - 400 * (x[2:] - x[1:-1] ** 2) * x[1:-1] - 2 * (1 - x[1:-1])
+    first = -400 * x[0] * (x[1] - x[0] ** 2) - 2 * (1 - x[0])
+    return np.concatenate([np.stack([first]), inner, np.stack([200 * (x[-1] - x[-2] ** 2)])])
+
+
 # ---- SciPy's own names in followed code
 
 if importlib.util.find_spec("scipy.optimize.elementwise"):  # SciPy 1.15
@@ -458,4 +475,6 @@ if importlib.util.find_spec("scipy.optimize.elementwise"):  # SciPy 1.15
     __all__ += ["elementwise"]
 for _class in (Bounds, LinearConstraint):
     registration.register_class(getattr(scipy.optimize, _class.__name__), _class)
+for _function in (rosen, rosen_der):
+    registration.register(getattr(scipy.optimize, _function.__name__), _function)
 refusing.install_iterative("scipy.optimize")

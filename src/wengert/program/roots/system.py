@@ -150,7 +150,10 @@ class System:
         return self._program("roots", made, vectors)
 
     def _scalar_code(self, differs, has_slopes):
-        """Return the IR of the elements of F, and of J if `has_slopes`, given the scalars that differ and a vector of the others."""
+        """Return the IR of the elements of F, and of J if `has_slopes`.
+
+        They are functions of the scalars that differ and of a vector of the others.
+        """
         is_shared = [False, *(not x for x in differs)]
         examples: list = [[], []]
         for shared, x in zip(is_shared, self.program._example):
