@@ -1,6 +1,7 @@
 """`root(method="newton")`, and the banded factors that it uses."""
 
 import functools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -256,3 +257,25 @@ def test_first_compiled_function_of_a_process_is_analysed():
     compiled = wg.compile(grid_root(8))
     compiled(np.array([1.3, 2.0]))
     assert compiled.paths == 1
+
+
+def test_first_compiled_call_of_a_large_system_forms_no_dense_matrix():
+    n = 60**2
+    compiled = wg.compile(lambda p: newton(poisson, np.zeros(n), args=(p,)).x)
+    tracemalloc.start()
+    found = compiled(1.5)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * n * n / 4
+    np.testing.assert_array_equal(compiled(1.5), compiled(1.5))
+    np.testing.assert_allclose(found, compiled(1.5), rtol=1e-10)
+
+
+def test_compiled_function_watches_what_only_the_equations_read():
+    class Held:
+        p = 1.0
+
+    compiled = wg.compile(lambda q: newton(lambda x: broyden(x, Held.p) + q, -np.ones(60)).x)
+    for Held.p in (1.0, 1.2, 0.9):
+        expected = newton(lambda x: broyden(x, Held.p) + 0.1, -np.ones(60)).x
+        np.testing.assert_allclose(compiled(0.1), expected, rtol=1e-10)

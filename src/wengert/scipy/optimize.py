@@ -37,6 +37,7 @@ from wengert.core.operands.var import holds_traced
 from wengert.core.rebind import registration
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import Equations, check_replayable
+from wengert.program.tracing.observer import unobserved
 from wengert.scipy import recorded
 from wengert.scipy.combinatorial import isotonic_regression, linear_sum_assignment, quadratic_assignment
 from wengert.scipy.constraints import Bounds, LinearConstraint
@@ -208,7 +209,8 @@ def _plain_equations(call, n):
         return value, lambda x: np.reshape(J(x, *args), (-1, n)), None
     compiled = api.compile(f)
     J = api.jacobian(compiled, sparse="auto")
-    return lambda x: compiled(x, *args), lambda x: J(x, *args), None
+    # a compiled function around observes the code of the equations; observed, the Jacobian would be a dense one
+    return lambda x: compiled(x, *args), lambda x: unobserved(J, x, *args), None
 
 
 def _traced_equations(call, n):
