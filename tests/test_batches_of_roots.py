@@ -69,6 +69,15 @@ def hybr_root(p):
 
 
 POINTS = 1 + 0.1 * RNG.standard_normal((300, 2))
+def minimum(p):
+    """Minimise a function of two variables, as the root of its gradient."""
+
+    def objective(x):
+        return (x[0] - p) ** 2 + x[0] ** 4 + np.cosh(x[1] - x[0])
+
+    return optimize.root(wg.grad(objective), np.ones(2), method="newton").x
+
+
 A = np.array([[3.0, 1.0, 0.0], [1.0, 4.0, 1.0], [0.0, 1.0, 5.0]])
 
 #: function of one element, batched argument, further arguments that the elements share
@@ -92,6 +101,7 @@ BATCHES = {
         by_method(bracket=(0.0, 3.0), method="bisect", options={"xtol": 1e-13}), np.linspace(0.5, 2.0, 20), ()
     ),
     "hybr": (hybr_root, POINTS[:20], ()),
+    "minimum": (minimum, np.linspace(0.5, 2.0, 20), ()),
 }  # fmt: skip
 
 
@@ -145,7 +155,7 @@ def test_sums_over_a_batch_have_gradients_and_hessians(name):
         np.testing.assert_allclose(wg.grad(total, argnums=argnum)(batch, *rest), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["two unknowns", "shared matrix", "joined"])
+@pytest.mark.parametrize("name", ["two unknowns", "shared matrix", "joined", "minimum"])
 def test_small_systems_run_side_by_side(name):
     f, batch, rest = BATCHES[name]
     call = wg.record(lambda p: f(p, *rest), batch[0])._listing.calls[0].compute
