@@ -310,6 +310,20 @@ def test_weakly_active_constraint_raises():
         wg.jacobian(nearest)(1.0, (), bounds=[(1, 2), (0, 2)])
 
 
+def test_bound_that_meets_the_other_one_raises():
+    def low_and_high(p):
+        return optimize.minimize(lambda x: np.sum((x - 3.0) ** 2), [1.0, 0.0], bounds=[(1.0, p), (0.0, None)]).fun
+
+    def linear(p):
+        return optimize.linprog([1.0, 1.0], bounds=[(p, 1.0), (0.0, 2.0)]).fun
+
+    for f in (low_and_high, linear):
+        with pytest.raises(wg.NonSmoothError, match="bounds of variable 0 are equal, and only one of them is traced"):
+            wg.grad(f)(1.0)
+    fixed = lambda p: optimize.minimize(lambda x: np.sum((x - 3.0) ** 2), [1.0, 0.0], bounds=[(1.0, 1.0), (0.0, p)])
+    np.testing.assert_allclose(wg.jacobian(lambda p: fixed(p).x)(2.0), [0.0, 1.0], atol=1e-12)
+
+
 def test_dependent_constraints_raise():
     twice = [above(lambda x: 1 - x[0] - x[1]), above(lambda x: 2 - 2 * x[0] - 2 * x[1])]
     with pytest.raises(wg.SingularJacobianError, match="linearly dependent"):

@@ -73,6 +73,21 @@ def as_bounds(bounds: Any) -> scipy.optimize.Bounds:
     return bounds if isinstance(bounds, scipy.optimize.Bounds) else Bounds(*bounds)
 
 
+def check_closed(name: str, bounds: Any) -> None:
+    """Raise if one bound of a variable is traced and meets the other, which is constant: they cross if it moves.
+
+    Bounds are given as pairs; of arrays it is not known which elements are traced.
+    """
+    for i, pair in enumerate(bounds if isinstance(bounds, (list, tuple)) else ()):
+        low, high = pair if isinstance(pair, (list, tuple)) and len(pair) == 2 else (None, None)
+        if holds_traced(low) != holds_traced(high) and plain_copy(low) == plain_copy(high):
+            raise NonSmoothError(
+                f"{name} has no derivative here: the bounds of variable {i} are equal, and only one of them is traced: "
+                "there is no solution if it moves beyond the other. Pass the same value twice to fix the variable, or "
+                "wengert.stop_gradient of the bound"
+            )
+
+
 def check_integers(name: str, is_integer: np.ndarray, x: np.ndarray, low: Any, high: Any) -> None:
     """Raise if an integer variable is at a traced bound: it would jump if the bound moved."""
     for end in (low, high):

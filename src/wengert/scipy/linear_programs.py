@@ -14,7 +14,7 @@ from wengert.core.operands.var import holds_traced
 from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianError
 from wengert.implicit.conditions import ends_of_bounds
 from wengert.implicit.theorem import with_bits
-from wengert.scipy.constraints import Bounds, LinearConstraint, as_bounds, check_integers, dense
+from wengert.scipy.constraints import Bounds, LinearConstraint, as_bounds, check_closed, check_integers, dense
 from wengert.scipy.minima import Minimum
 from wengert.scipy.mirror import check_plain, mirrors
 from wengert.scipy.results import traced_result, without
@@ -52,6 +52,7 @@ def linprog(call):
             constraints.append(LinearConstraint(dense(A), b if low is None else low, b))
             names.append(name)
     bounds = _pairs(call["bounds"], np.size(call.plain("c")))
+    check_closed(call.name, bounds)
     result, minimum = _differentiated(call, found, bounds, constraints)
     if minimum is None or minimum.refusal is not None:
         return result

@@ -36,6 +36,7 @@ from wengert.implicit.theorem import total_order, with_bits
 from wengert.scipy.constraints import (
     Bounds,
     as_bounds,
+    check_closed,
     dense,
     read_constraints,
     with_derivatives,
@@ -199,6 +200,7 @@ class Minimum:
         self.has_value, self.is_linear, self.refusal = has_value, is_linear, None
         self.is_free, self.is_degenerate, self.conditions, self.side = True, False, None, None
         n = found.x.size
+        check_closed(call.name, bounds)
         low, high = ends_of_bounds(bounds, n)
         constraints = read_constraints(constraints, found.x, call.name) if constraints else []
         if not constraints and np.all(np.isinf(plain_copy(low)) & np.isinf(plain_copy(high))):
