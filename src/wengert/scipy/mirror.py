@@ -59,6 +59,14 @@ MAX_CHECKED_UNKNOWNS = 2000
 _FUNCTIONS = ("f", "fun", "func", "jac", "hess", "hessp", "fprime", "fprime2", "fhess", "fhess_p", "Dfun", "F")
 
 
+def _leave_batch():
+    """Let `wengert.vmap` run the solver for all elements at once, if it is called on a batch."""
+    if lifted_around() is not None:
+        from wengert.program.specialise.batches import leave_batch  # slow to import, as all of programs
+
+        leave_batch()
+
+
 def mirrors(original: Callable, home: str = "", is_recordable: bool = False) -> Callable:
     """Decorator: turn a function of a `Call` into the mirror of `original`, with its signature and `OPTIONS`.
 
@@ -80,16 +88,14 @@ def mirrors(original: Callable, home: str = "", is_recordable: bool = False) -> 
             return Call(original, f"{place}.{name}", signature.parameters, arguments, options)
 
         def mirror(*args, **kwargs):
-            if is_recordable and lifted_around() is not None:
-                from wengert.program.specialise.batches import leave_batch  # slow to import, as all of programs
-
-                leave_batch()
+            if is_recordable:
+                _leave_batch()
             return body(call(args, kwargs, defaults | {key: kwargs.pop(key) for key in own if key in kwargs}))
 
         @functools.wraps(original)
         def in_place(*args, **kwargs):
             if is_recordable:
-                leave_batch()
+                _leave_batch()
             made = call(args, kwargs, defaults | {"derivs": "scipy"})
             is_plain, found = made.run_plain()
             return found if is_plain else body(made)

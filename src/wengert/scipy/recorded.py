@@ -95,6 +95,8 @@ class _Scalar:
         message = self.failure(status, x)
         if status == SAME_SIGNS:
             raise ValueError(message)
+        from wengert.implicit.recorded import NotConverged  # slow to import
+
         raise NotConverged(f"the solver has not converged: {message}")
 
     def native_many(self, paths, count: int, starts: tuple, leaves: tuple) -> tuple | None:
