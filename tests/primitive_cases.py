@@ -819,7 +819,7 @@ LINALG = [
     *on_pairs(np.inner, INNERS),
     *on_pairs(np.outer, [((3,), (4,)), ((2, 3), (4,))]),
     *on_pairs(np.linalg.outer, [((3,), (4,))], "linalg"),
-    *on_pairs(np.vdot, [((3,), (3,)), ((2, 3), (3, 2))]),
+    *on_pairs(np.vdot, [((), ()), ((3,), (3,)), ((2, 3), (3, 2))]),
     *on_pairs(np.vecdot, [((3,), (3,)), ((2, 3), (3,)), ((2, 3), (5, 1, 3))]),
     *on_pairs(np.linalg.vecdot, [((3, 2), (3, 2))], "linalg", axis=-2),
     *where_known("matvec", ((arr(5, 2, 3), arr(3)), {}, "batch"), ((arr(2, 3), arr(5, 3)), {}, "vectors")),

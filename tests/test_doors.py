@@ -184,6 +184,11 @@ def test_second_derivatives_are_those_of_the_gradient(name):
     np.testing.assert_allclose(wg.hessian(WORKS[name], X), expected, rtol=1e-6, atol=1e-6)
 
 
+def test_writeable_windows_of_traced_arrays_raise():
+    with pytest.raises(wg.UnsupportedFunctionError, match="write to the array itself"):
+        wg.grad(lambda x: sliding_window_view(x, 2, writeable=True).sum(), X)
+
+
 def test_type_tests_and_dtypes_answer_as_in_plain_code():
     found = []
     wg.grad(lambda x: found.append((answers(x), dtypes(x))) or x.sum(), X)

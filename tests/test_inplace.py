@@ -64,6 +64,24 @@ def what_functions_make_of_constants(x):
     return np.concatenate([F, G[:2], H])
 
 
+def in_layouts_twin(x):
+    m = np.outer(x, x)[:2].T
+    parts = []
+    for _ in range(2):
+        parts.append(np.concatenate([[7 * x[1]], m.ravel()[1:]]))
+    parts.append(np.concatenate([[7 * x[1]], np.stack([m, m]).ravel()[1:]]))
+    return np.concatenate(parts)
+
+
+@program(X, in_layouts_twin)
+def writes_through_views_that_depend_on_memory_layout(x):
+    m = np.outer(x, x)[:2].T
+    made = m.astype(float, order="C"), m.astype(float, "C", copy=False), np.array([m, m])
+    for y in made:
+        y.reshape(-1)[0] = 7 * x[1]
+    return np.concatenate([y.ravel() for y in made])
+
+
 @program(X, lambda x: np.stack([x[0] ** 2, x[0] ** 4, x[0] ** 8, x[3]]))
 def each_element_made_from_the_one_before(x):
     F = x.copy()

@@ -132,8 +132,31 @@ def polynomial(x):
     return np.array([y.sum(), np.dot(x, x), x[0] * x[1]])
 
 
+def layouts(x):
+    """Write through views that exist only for the memory layout that NumPy gives each array."""
+    m, total = np.outer(x, x)[:2], 0.0
+    for y in (
+        m.T.copy(), m.copy("F").T, m.T.astype(float, "C"), np.asarray(m.T, order="C"), np.abs(m.T), np.sort(m.T),
+        np.array([m.T, m.T]), np.where(m.T > 0, m.T, x[0]), np.flip(m.T).copy(), np.pad(m, 1).T[1:-1, 1:-1],
+    ):
+        y.reshape(-1)[0] = 7 * x[1]
+        y.reshape(-1, order="F")[1] = 9 * x[2]
+        total = total + y
+    return total
+
+
+def copied_constant(x):
+    y, z = np.copy(B), np.zeros(4)
+    y[0] = x
+    y[1] *= x[0]
+    z.real = x**2
+    return y + z
+
+
 PROGRAMS = {
     "assigning": assigning,
+    "memory layouts": layouts,
+    "copied constant": copied_constant,
     "polynomial": polynomial,
     "product": lambda x: B @ np.exp(x),
     "of matrices": lambda x: np.outer(x, x) @ B @ np.diag(x),

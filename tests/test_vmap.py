@@ -36,6 +36,43 @@ def views(a):
     return a + b[:3]
 
 
+def layouts(a):
+    """Write through views that exist only for the memory layout that NumPy gives each array."""
+    total = 0.0
+    for y in (
+        a.T.copy(), a.copy("F"), a.T.astype(float, "C"), np.asarray(a.T, order="C"), np.zeros_like(a.T) + a,
+        np.array([a.T, a.T]), 2 * a.T, a.T.astype(np.float32),
+    ):
+        y.reshape(-1)[0] = 7 * a[0, 1]
+        total = total + y
+    return total
+
+
+#: functions that return views, which are written through
+VIEWS = {
+    "real part": lambda a: a.real,
+    "function of the real part": np.real,
+    "one axis more": np.atleast_3d,
+    "diagonal": lambda a: np.einsum("ii->i", a),
+    "transposed": lambda a: np.einsum("ij->ji", a),
+    "trimmed": lambda a: np.trim_zeros(a[0]),
+    "without NaN": lambda a: np.nan_to_num(a, copy=False),
+    "rows of a transposed copy": lambda a: a.T[[0, 1]].reshape(-1),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_writes_through_views(name):
+    def f(a):
+        a = 2 * a
+        y = VIEWS[name](a)
+        y[..., 0] = 7 * a[1, 2]
+        return a + np.sum(y)
+
+    assert_rounding(wg.vmap(f)(A), looped(f, (A,), 0))
+    assert_rounding(wg.jacobian(wg.vmap(f), A[:1])[0][:, :, 0], wg.jacobian(f, A[0]))
+
+
 #: cases in which elements take different branches
 APART = {"a branch", "indices"}
 
@@ -64,6 +101,7 @@ CASES = {
     "clipped": (lambda a: np.clip(a, 0.0, 1.0) - np.linalg.norm(a) + np.linalg.det(a), (A,), 0),
     "axes swapped": (lambda a: np.swapaxes(a, 0, -1)[:, [2, 0]] * a[1, 0], (A,), 0),
     "through views": (views, (A,), 0),
+    "memory layouts": (layouts, (A,), 0),
     "joined": (lambda x: np.array([x[0], 1.0, x[1] * x[2]]) + np.full(3, x[0]), (P,), 0),
     "several axes": (lambda a: a.mean(axis=(0, 1), keepdims=True) + np.var(a, axis=1, ddof=1), (A,), 0),
     "float32": (lambda x: np.exp(x), (P.astype(np.float32),), 0),

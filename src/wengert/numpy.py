@@ -209,6 +209,8 @@ def _array(object, dtype, copy, order, subok, ndmin):
             is_kept = isinstance(object, _lifted.Lifted) and not copy and dtype in (None, object.dtype)
             result = object if is_kept else lift.array(object)
             result = result if dtype in (None, result.dtype) else result.astype(dtype)
+            if order in ("C", "F") and not result._is_contiguous(order):
+                result = _np.copy(result, order=order)
             missing = ndmin - _np.ndim(result)
             return _np.reshape(result, (1,) * missing + _np.shape(result)) if missing > 0 else result
         if copy and not _var.holds_var(object):
@@ -764,6 +766,8 @@ def _taking_lists(fun):
             if _builtins.all(map(_operator.is_, traced, args)):
                 raise
             result = fun(*traced, **kwargs)
+        if copies and type(result) is _np.ndarray and (lift := _levels.lifted_by()) is not None:
+            return lift.made(result)
         if fresh and type(result) is _np.ndarray and _levels.is_tracing():
             return _arguments.clean(result)
         return result
@@ -771,6 +775,7 @@ def _taking_lists(fun):
     recorded = _direct.recorded
     chooses = bool(_registry.rows[fun].choices)  # np.take does not dispatch on its indices
     fresh = fun.__name__ in _FRESH
+    copies = fun is _np.copy
     return call
 
 

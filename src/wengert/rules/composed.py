@@ -5,6 +5,7 @@ import functools
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from wengert.errors import UnsupportedFunctionError
 from wengert.registry import analytic, composed, constant
 from wengert.rules.broadcasting import take_elements
 from wengert.rules.shapes import moved_axis, ndim_of, raveled, reshaped, shape_of, swapped_axes
@@ -279,6 +280,11 @@ def _emath_power(x, p):
 
 
 def _sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
+    if writeable:
+        raise UnsupportedFunctionError(
+            "numpy.lib.stride_tricks.sliding_window_view of a traced array returns a copy, which cannot be written "
+            "to: write to the array itself, and leave out writeable=True"
+        )
     places = np.lib.stride_tricks.sliding_window_view(np.arange(np.size(x)).reshape(shape_of(x)), window_shape, axis)
     return np.take(raveled(x), places)
 

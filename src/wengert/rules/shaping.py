@@ -120,9 +120,19 @@ def copy_by_kernel(a, order="K", subok=False):
     return +a if ndim == 1 or (ndim and order != "F" and a.flags.c_contiguous) else None
 
 
+def copy_of_batch(x, order="K"):
+    """Copy a batch so that each item has the memory layout of its own copy."""
+    if order == "A":
+        order = "F" if ndim_of(x) > 1 and x[0].flags.fnc else "C"
+    if order != "F":
+        return np.copy(x, order=order)
+    back = (0, *range(1, ndim_of(x))[::-1])
+    return np.transpose(np.copy(np.transpose(x, back), order="C"), back)
+
+
 rearrangement(np.copy, np.roll, np.tile, np.repeat, np.resize, np.delete, np.take, np.take_along_axis)
 simpler(np.copy, copy_by_kernel)
-facts(np.copy, batching=lambda x, order="K": np.copy(x))
+facts(np.copy, batching=copy_of_batch)
 choosing(np.take, 1)
 choosing(np.take_along_axis, 1)
 facts(np.take, native="take")

@@ -26,7 +26,7 @@ import numpy as np
 from wengert import registry
 from wengert.core import frames, levels, messages
 from wengert.core.dispatch import arguments, checks, dispatch, matrices
-from wengert.core.dispatch.lifted import LIKE, Lifted, holds_lifted
+from wengert.core.dispatch.lifted import LIKE, Lifted, holds_lifted, in_c_order
 from wengert.core.modes import forward
 from wengert.core.operands import var
 from wengert.core.tape.local_derivatives import aligned
@@ -45,7 +45,7 @@ class Series(Lifted):
     what = "a Taylor series"
 
     def __init__(self, c: list):
-        self.c = c
+        self.c = _laid_out_alike(c) if np.ndim(c[0]) > 1 else c
 
     @property
     def __class__(self):
@@ -113,6 +113,9 @@ class Series(Lifted):
     def _sample(self):
         return var.plain(self.c[0])
 
+    def _is_contiguous(self, order):
+        return np.asarray(self._sample()).flags[f"{order}_CONTIGUOUS"]
+
     def _scalar_call(self, rule, value, args):
         found = rule(*args)
         found.c[0] = value(*map(value_of, args))
@@ -128,14 +131,28 @@ class Series(Lifted):
         for k, a in enumerate(self.c):
             a[key] = terms[k] if k < len(terms) else 0.0
 
-    def astype(self, dtype, copy=True, **options):
-        if not copy and self.dtype == dtype:
-            return self
+    def astype(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
+        if self.dtype == dtype and (self.ndim or not copy):
+            return np.copy(self, order=order) if copy else self
         if np.dtype(dtype).kind not in "biufc":
             raise messages.dtype_error(None, dtype)
         if np.dtype(dtype).kind not in "fc":
-            return value_of(self).astype(dtype)
-        return Series([np.asarray(a).astype(dtype)[()] if not var.is_var(a) else a.astype(dtype) for a in self.c])
+            return value_of(self).astype(dtype, order)
+        return Series([
+            np.asarray(a).astype(dtype, order)[()] if not var.is_var(a) else a.astype(dtype, order) for a in self.c
+        ])  # fmt: skip
+
+
+def _laid_out_alike(c):
+    """Copy coefficients to the memory layout of the value, so that `reshape` returns views of all or of none."""
+    steps = var.plain(c[0]).strides
+    if all(var.plain(a).strides == steps for a in c):
+        return c
+    axes = np.argsort([-abs(step) for step in steps], kind="stable")
+    back = np.argsort(axes)
+    return [
+        a if var.plain(a).strides == steps else np.transpose(np.copy(np.transpose(a, axes), order="C"), back) for a in c
+    ]
 
 
 class Maker:
@@ -163,7 +180,7 @@ class Maker:
         """Stack nested lists that contain series, as ``np.array`` does."""
         if isinstance(x, Series):
             return np.copy(x)
-        return np.stack([self.array(item) if isinstance(item, (list, tuple)) else item for item in x])
+        return in_c_order(np.stack([self.array(item) if isinstance(item, (list, tuple)) else item for item in x]))
 
 
 def coefficients(x) -> list:

@@ -16,8 +16,15 @@ import numpy as np
 from wengert import registry
 from wengert.core import levels
 from wengert.core.dispatch import arguments, dispatch
-from wengert.core.dispatch.lifted import LIKE, Lifted, holds_lifted
+from wengert.core.dispatch.lifted import LIKE, Lifted, holds_lifted, in_c_order
+from wengert.core.operands import var
 from wengert.dependence import MATRIXWISE, SYSTEMS, Along, Contraction, Cumulative, Elementwise, Reduced
+
+
+def _laid_out(v, strides):
+    """Copy a batch to memory so that each element has the layout of an array with these strides, element by element."""
+    axes = 1 + np.argsort([-abs(step) for step in strides], kind="stable")
+    return np.transpose(np.copy(np.transpose(v, (0, *axes)), order="C"), (0, *1 + np.argsort(axes)))
 
 
 class NotBatchable(BaseException):
@@ -81,9 +88,16 @@ class Batch(Lifted):
     def _sample(self):
         return np.zeros(self.shape, dtype=self.dtype)[()]
 
+    def _is_contiguous(self, order):
+        return np.asarray(var.plain(self.v)[0]).flags[f"{order}_CONTIGUOUS"]
+
     def _item(self, key):
+        parts = key if type(key) is tuple else (key,)
         v = self.v[_batched_index(key)]
-        is_number = np.ndim(v) == 1 and not any(part is Ellipsis for part in (key if type(key) is tuple else (key,)))
+        is_copied = np.ndim(v) > 2 and any(isinstance(part, (np.ndarray, list)) for part in parts)
+        if is_copied and not var.plain(v).flags.c_contiguous:
+            v = _laid_out(v, var.plain(self.v)[0][key].strides)
+        is_number = np.ndim(v) == 1 and not any(part is Ellipsis for part in parts)
         return Batch(np.copy(v) if is_number else v)  # indexing a scalar makes a copy, not a view
 
     def _store(self, key, value):
@@ -92,12 +106,13 @@ class Batch(Lifted):
             value = _joined(value)
         self.v[key] = _aligned(value, np.ndim(self.v[key]) - 1) if isinstance(value, Batch) else value
 
-    def astype(self, dtype, copy=True, **options):
-        if not copy and self.dtype == dtype:
-            return self
+    def astype(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
+        if self.dtype == dtype and (self.ndim or not copy):
+            return np.copy(self, order=order) if copy else self
         if np.dtype(dtype).kind not in "biufc":
             raise NotBatchable
-        return Batch(self.v.astype(dtype))
+        made = Batch(self.v.astype(dtype))
+        return made if order == "K" else np.copy(made, order=order)
 
 
 class Maker:
@@ -114,7 +129,7 @@ class Maker:
         """Repeat a new float array for each element, so that batches can be stored into it."""
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "fc":
             return array
-        v = np.repeat(array[None], self.size, axis=0)
+        v = _laid_out(np.broadcast_to(array, (self.size, *array.shape)), array.strides)
         return Batch(arguments.clean(v) if levels.is_tracing() else v)
 
     def enclose(self, name):
@@ -126,7 +141,7 @@ class Maker:
 
 
 def _joined(x):
-    return np.stack([_joined(item) if isinstance(item, (list, tuple)) else item for item in x])
+    return in_c_order(np.stack([_joined(item) if isinstance(item, (list, tuple)) else item for item in x]))
 
 
 def _batched_index(key):
@@ -212,9 +227,12 @@ def _elementwise(fun, args, kwargs):
 
 
 def _per_element(fun, args, kwargs, size):
-    """Call a function for each element and stack the results."""
+    """Call a function for each element and stack the results, unless they are views that may be written through."""
     found = [fun(*_element(args, i), **kwargs) for i in range(size)]
     if any(isinstance(y, (list, tuple, str)) for y in found) or len({np.shape(y) for y in found}) > 1:
+        raise NotBatchable
+    first = var.plain(found[0])
+    if np.ndim(first) and any(np.may_share_memory(first, var.plain(x.v)) for x in _batches(args)):
         raise NotBatchable
     return np.stack(found)
 

@@ -375,7 +375,8 @@ def stacked(items):
             out[i] = item
         return out
     parts = [from_list(item) for item in items]
-    return function(np.stack, (parts,), {})
+    y = function(np.stack, (parts,), {})
+    return y if np.ndim(y) < 3 or plain(y).flags.c_contiguous else function(np.copy, (y,), {"order": "C"})
 
 
 def from_list(x):

@@ -53,6 +53,10 @@ class Lifted(var.BufferExporter):
         """Return a plain value of the same type and shape."""
         raise NotImplementedError
 
+    def _is_contiguous(self, order):
+        """Return whether the array has its elements in C or Fortran order in memory."""
+        raise NotImplementedError
+
     def _scalar_call(self, rule, value, args):
         """Call a function of Python scalars, which has the rule of a NumPy function; ``value(*args)`` is its value."""
         self._raise_unsupported(value.__name__)
@@ -83,7 +87,10 @@ class Lifted(var.BufferExporter):
             return found
         out = out[0] if isinstance(out, tuple) else out
         if not isinstance(out, Lifted):
-            raise TracedValueError(f"out= of numpy.{ufunc.__name__} is a plain array, which cannot hold {self.what}")
+            raise TracedValueError(
+                f"out= of numpy.{ufunc.__name__} is a plain array, which cannot hold {self.what}: create it in the "
+                "function with np.zeros, or copy it with np.copy"
+            )
         out[...] = found if where is True else np.where(where, found, out)
         return out
 
@@ -172,9 +179,21 @@ class Lifted(var.BufferExporter):
     def real(self):
         return np.real(self)
 
+    @real.setter
+    def real(self, value):
+        if self.dtype.kind == "c":
+            self._raise_unsupported("an assignment to x.real of a complex array")
+        self[...] = value
+
     @property
     def imag(self):
         return np.imag(self)
+
+    @imag.setter
+    def imag(self, value):
+        if self.dtype.kind == "c":
+            self._raise_unsupported("an assignment to x.imag of a complex array")
+        raise TypeError("array does not have imaginary part to set")
 
     def __len__(self):
         if not self.ndim:
@@ -204,7 +223,7 @@ class Lifted(var.BufferExporter):
     conj = conjugate = methods.conj
 
     def copy(self, order="C"):
-        return np.copy(self)
+        return np.copy(self, order=order) if self.ndim else self
 
     def reshape(self, *shape, order="C"):
         return np.reshape(self, shape[0] if len(shape) == 1 else shape, order=order)
@@ -289,6 +308,11 @@ def _is_operand(x, fun):
 
 
 _operators()
+
+
+def in_c_order(x):
+    """Copy an array of several axes to C order, in which ``np.array`` stores a list of arrays, unlike `np.stack`."""
+    return x if np.ndim(x) < 3 or not isinstance(x, Lifted) or x._is_contiguous("C") else np.copy(x, order="C")
 
 
 def holds_lifted(x) -> bool:

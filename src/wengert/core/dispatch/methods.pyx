@@ -251,12 +251,15 @@ def _astype(x, dtype, order="K", casting="unsafe", subok=True, copy=True):
     if value.dtype.kind == "c" and dtype.kind not in "cb" and var.is_traced(x):
         raise TracedValueError(f"numpy.ndarray.astype would drop the imaginary part{at()}: take x.real first")
     if dtype == value.dtype and var.is_traced(x):
-        return function(np.copy, (x,), {}) if copy and not var.is_scalar(x) else x
+        is_kept = order not in ("C", "F") or value.flags[f"{order}_CONTIGUOUS"]
+        return x if var.is_scalar(x) or (is_kept and not copy) else function(np.copy, (x,), {"order": order})
     if (dtype.kind not in "fc" or value.dtype.kind in "biu") and var.recording_level(x):
         return record_constant(constant_row, (x, dtype), {}, converted)
-    y = value.astype(dtype)
+    y = value.astype(dtype, order)
     if dtype.kind not in "fc" or not var.is_traced(x):
         return clean(y)
+    if order != "K" and not var.is_scalar(x):
+        return function(np.copy, (_astype(x, dtype),), {"order": order})
     level = var.level_of(x)
     below = var.lower(x, level)
     y = below.astype(dtype) if var.is_var(below) else y

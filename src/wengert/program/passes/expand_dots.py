@@ -66,7 +66,7 @@ def _is_product(code, call):
     if product is None:
         return False
     (dtype, shape), other = (_dtype_and_shape(code, call, argument) for argument in call.args)
-    is_vector = len(shape) == 1 or product == "vdot"
+    is_vector = len(shape) == 1 or (product == "vdot" and shape != ())
     return dtype == _FLOAT and is_vector and math.prod(shape) < _MIN_BLAS_LENGTH and other == (dtype, shape)
 
 
