@@ -254,6 +254,43 @@ REFUSED = {
 }
 
 
+STACK = np.stack([B, 2 * B[::-1]])
+STACKS = {
+    "lstsq": lambda b: la.lstsq(M, b)[0],
+    "solve_banded": lambda b: la.solve_banded((1, 1), M[:3], b),
+    "solveh_banded": lambda b: la.solveh_banded(M[:2] + [[0], [9]], b),
+    "cho_solve_banded": lambda b: la.cho_solve_banded((M[:2] + [[0], [9]], False), b),
+    "rq": lambda b: la.rq(np.swapaxes(b, -1, -2) @ b)[0],
+}
+
+
+def takes_stacks(f):
+    """Return whether the installed SciPy accepts a stack of systems."""
+    try:
+        f(STACK)
+    except (ValueError, np.linalg.LinAlgError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_stacks_of_systems_are_refused_by_name(name):
+    if takes_stacks(STACKS[name]):
+        with pytest.raises(UnsupportedFunctionError, match=f"scipy.linalg.{name} with a stack of"):
+            wg.jacobian(STACKS[name], STACK)
+
+
+@pytest.mark.parametrize("trans", [0, 1])
+def test_lu_solve_of_a_stack_solves_each(trans):
+    def f(b):
+        return lu_solve(lu_factor(M[::-1]), b, trans)
+
+    if takes_stacks(f):
+        found = wg.jacobian(f, STACK)
+        for k in range(2):
+            np.testing.assert_allclose(found[k, :, :, k], wg.jacobian(f, STACK[k]), rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_functions_without_rule_are_refused_by_name(name):
     f, message = REFUSED[name]

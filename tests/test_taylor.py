@@ -173,6 +173,10 @@ PROGRAMS = {
     "cholesky": lambda x: np.linalg.cholesky(A @ A.T + np.outer(x, x)),
     "matrix power": lambda x: np.linalg.matrix_power(A * x / 10, 3),
     "norm": lambda x: np.linalg.norm(np.exp(x)),
+    "sums from an initial value": lambda x: (
+        np.sum(np.outer(x, x), 0, initial=2.0, where=B > 0) + np.add.reduce(x * x, initial=3.0)
+    ),
+    "one right side for a stack": lambda x: np.linalg.solve(np.stack([A * x, A.T + np.outer(x, x)]), np.sin(x)),
     "prod": lambda x: np.prod(x),
     "std": lambda x: np.std(x * x) + np.var(x, ddof=1),
     "sums": lambda x: np.cumsum(x**2) - x.mean() + np.max(x),
@@ -297,6 +301,7 @@ fetched = types.MappingProxyType({"exp": math.exp, "sin": math.sin})  # function
 REFUSED = {
     "eigenvalues": (lambda x: np.linalg.eigvalsh(np.outer(x, x)), wg.UnsupportedFunctionError, "eigvalsh has no"),
     "histogram": (lambda x: np.histogram(x)[0], wg.UnsupportedFunctionError, "histogram has no derivative"),
+    "a decomposition": (lambda x: np.linalg.qr(np.outer(x, x)), wg.UnsupportedFunctionError, "^numpy.linalg.qr has no"),
     "an option": (lambda x: np.sin(x, dtype=np.float64), wg.UnsupportedFunctionError, "no Taylor rule|dtype"),
     "a Python float": (lambda x: fetched["sin"](x[0]), wg.TracedValueError, "Python float"),
     "compiled code": (lambda x: np.asarray(memoryview(x)), TypeError, "memoryview"),

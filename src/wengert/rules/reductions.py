@@ -74,7 +74,8 @@ def push_mean(t, y, a, axis=None, dtype=None, out=None, keepdims=False, *, where
     return sum_reduced(masked(t / count_of(a, axis, where), where), a, axis, keepdims)
 
 
-linear(np.sum, sum_transpose, jvp=push_sum, stacked=True, batching=True, scalars="sum", dependence=Reduced())
+linear(np.sum, sum_transpose, jvp=push_sum, stacked=True, batching=True, scalars="sum", dependence=Reduced(),
+       taylor=taylor.total)
 linear(np.mean, mean_transpose, jvp=push_mean, stacked=True, batching=True, scalars="mean", dependence=Reduced())
 
 

@@ -329,6 +329,17 @@ def angle(series, order, a, b):
 # ---- reductions, composed of other functions
 
 
+def total(series, order, x, axis=None, dtype=None, out=None, keepdims=np._NoValue, initial=None, where=True):
+    """Taylor rule of `sum`, which adds `initial` to the value only."""
+    options = {name: y for name, y in (("dtype", dtype), ("keepdims", keepdims)) if y is not None}
+    if where is not True:
+        options["where"] = series.value(where)
+    added = [] if initial is None or initial is np._NoValue else series.coefficients(initial)
+    terms = [np.sum(c, axis, **options, **({"initial": added[0]} if added and not k else {}))
+             for k, c in enumerate(series.coefficients(x))]
+    return series([y + added[k] if 0 < k < len(added) else y for k, y in enumerate(terms)])
+
+
 def prod(series, order, x, axis=None, keepdims=np._NoValue, initial=None):
     if isinstance(axis, tuple):
         raise series.refused(" over several axes")
@@ -362,12 +373,13 @@ def norm(series, order, x, ord=None, axis=None, keepdims=False):
 def solve(series, order, a, b):
     """Solve A y = b order by order: A_0 y_k = b_k - sum_j A_j y_{k-j}."""
     a, b = series.coefficients(a), series.coefficients(b)
+    is_vector = np.ndim(b[0]) == 1 and np.ndim(a[0]) > 2  # one right-hand side of a stack of systems
     y = [np.linalg.solve(a[0], b[0])]
     for k in range(1, order + 1):
         right = b[k] if k < len(b) else np.zeros_like(b[0])
         for j in range(1, min(k, len(a) - 1) + 1):
-            right = right - (np.matmul(a[j], y[k - j]) if np.ndim(b[0]) != 1 else (a[j] @ y[k - j]))
-        y.append(np.linalg.solve(a[0], right))
+            right = right - ((a[j] @ y[k - j][..., None])[..., 0] if is_vector else a[j] @ y[k - j])
+        y.append(np.linalg.solve(a[0], right[..., None])[..., 0] if is_vector else np.linalg.solve(a[0], right))
     return series(y)
 
 

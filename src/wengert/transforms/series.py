@@ -37,6 +37,9 @@ from wengert.rules.taylor import COEFFICIENTWISE, PIECEWISE_LINEAR, derived, pro
 #: cache of the series computed while one function is expanded, since partials share subexpressions; keys as in `_key`
 _cache: ContextVar = ContextVar("wengert_series", default=None)
 
+#: name of the innermost function that is applied as a composition of others
+_called: ContextVar = ContextVar("wengert_called", default="")
+
 
 class Series(Lifted):
     """An array of truncated power series; the coefficients ``c`` are arrays of its shape."""
@@ -251,7 +254,7 @@ def apply(fun: Callable, args: tuple, kwargs: dict) -> Any:
         if row.on_complex is not True and any(np.iscomplexobj(x.c[0]) for x in found):
             raise _no_rule(row.name, " of complex values")
         if row.kind == "composed":
-            return row.variadic(*args, **kwargs)
+            return _composed(row, args, kwargs)
         if row.kind in ("view", "rearrangement", "linear"):
             return _by_coefficient(row, fun, order, args, kwargs)
         if row.kind == "elementwise" and kwargs:
@@ -263,6 +266,15 @@ def apply(fun: Callable, args: tuple, kwargs: dict) -> Any:
         if row.curvature == "cross":
             return _multilinear(row, order, args, kwargs)
     raise _no_rule(row.name)
+
+
+def _composed(row, args, kwargs):
+    """Apply the functions of which a function is composed; messages name it instead of helpers of this package."""
+    token = _called.set(row.name)
+    try:
+        return row.variadic(*args, **kwargs)
+    finally:
+        _called.reset(token)
 
 
 def _by_rule(row, order, args, kwargs):
@@ -283,6 +295,7 @@ def _by_rule(row, order, args, kwargs):
 
 def _no_rule(name, of=""):
     where = frames.where(frames.caller())
+    name = _called.get() if name.startswith("wengert.") and _called.get() else name
     return UnsupportedFunctionError(
         f"{name} has no Taylor rule{of} ({where}): write it with elementwise functions, arithmetic, products, "
         "reductions and numpy.linalg.solve"

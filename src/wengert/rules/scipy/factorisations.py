@@ -229,9 +229,11 @@ def _lu_solve(lu_and_piv, b, trans=0, overwrite_b=False, check_finite=True):
     order = np.arange(np.shape(lu)[-1])
     for i, j in enumerate(piv):
         order[[i, j]] = order[[j, i]]
+    rows = 0 if np.ndim(b) == 1 else -2
     if trans == 0:
-        return solve_triangular(lu, solve_triangular(lu, b[order], 0, True, True), 0, False)
-    return solve_triangular(lu, solve_triangular(lu, b, trans, False), trans, True, True)[np.argsort(order)]
+        return solve_triangular(lu, solve_triangular(lu, np.take(b, order, rows), 0, True, True), 0, False)
+    x = solve_triangular(lu, solve_triangular(lu, b, trans, False), trans, True, True)
+    return np.take(x, np.argsort(order), rows)
 
 
 formula("lu", _lu)
@@ -274,6 +276,8 @@ constant(column_order)
 
 def _rq(a, overwrite_a=False, lwork=None, mode="full", check_finite=True):
     a = as_array(a)
+    if np.ndim(a) > 2:
+        raise unsupported("rq", "a stack of matrices", "loop over the matrices")
     m, n = np.shape(a)
     if mode not in ("full", "r", "economic") or m > n or (mode == "full" and m < n):
         raise unsupported("rq", f"mode={mode!r} of this shape", "use scipy.linalg.qr of the reversed transpose")

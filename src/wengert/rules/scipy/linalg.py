@@ -171,6 +171,8 @@ def _norm(a, ord=None, axis=None, keepdims=False, check_finite=True):
 
 def _lstsq(a, b, cond=None, overwrite_a=False, overwrite_b=False, check_finite=True, lapack_driver=None):
     a, b = as_array(a), as_array(b)
+    if np.ndim(a) > 2 or np.ndim(b) > 2:
+        raise unsupported("lstsq", "a stack of systems", "loop over the systems")
     x, squares, rank, s = np.linalg.lstsq(a, b, -1 if cond is None else cond)
     if lapack_driver == "gelsy":
         squares = np.zeros(0)
@@ -279,7 +281,15 @@ conjugated(banded_solution)
 
 def _solve_banded(l_and_u, ab, b, overwrite_ab=False, overwrite_b=False, check_finite=True):
     l, u = map(int, l_and_u)
-    return banded_solution(as_array(ab), as_array(b), l, u)
+    return banded_solution(*one_system("solve_banded", ab, b), l, u)
+
+
+def one_system(name, ab, b):
+    """Return bands and right-hand sides as arrays; a stack of systems raises."""
+    ab, b = as_array(ab), as_array(b)
+    if np.ndim(ab) > 2 or np.ndim(b) > 2:
+        raise unsupported(name, "a stack of systems", "loop over the systems")
+    return ab, b
 
 
 def symmetric_bands(ab, lower):
@@ -293,9 +303,9 @@ def symmetric_bands(ab, lower):
 
 
 def _solveh_banded(ab, b, overwrite_ab=False, overwrite_b=False, lower=False, check_finite=True):
-    ab = as_array(ab)
+    ab, b = one_system("solveh_banded", ab, b)
     k = np.shape(ab)[0] - 1
-    return banded_solution(symmetric_bands(ab, lower), as_array(b), k, k)
+    return banded_solution(symmetric_bands(ab, lower), b, k, k)
 
 
 def dense_from_bands(ab, lower):
@@ -323,12 +333,12 @@ def _cholesky_banded(ab, overwrite_ab=False, lower=False, check_finite=True):
 
 def _cho_solve_banded(cb_and_lower, b, overwrite_b=False, check_finite=True):
     cb, lower = cb_and_lower
-    cb = as_array(cb)
+    cb, b = one_system("cho_solve_banded", cb, b)
     k = np.shape(cb)[0] - 1
     first, second = (k, 0), (0, k)
     other = transposed_bands(np.conj(cb), *(first if lower else second))
     low, up = (cb, other) if lower else (other, cb)
-    return banded_solution(up, banded_solution(low, as_array(b), k, 0), 0, k)
+    return banded_solution(up, banded_solution(low, b, k, 0), 0, k)
 
 
 for name, body in {
