@@ -947,6 +947,9 @@ TABLES = [
     call(weighted_counts, arr(7), [SAMPLES], [0.1, 0.5, 1.0], None, label="edges"),
     call(weighted_counts, arr(7), [SAMPLES, SAMPLES[::-1]], [2, 3], [(0, 1), (0.2, 0.9)], label="plane"),
     call(np.convolve, arr(5), arr(3), label="default"),
+    call(np.convolve, arr(), arr(3), label="of a scalar"),
+    call(np.convolve, arr(3), arr(), label="with a scalar"),
+    call(np.convolve, arr(), arr(), label="of scalars"),
     call(np.correlate, arr(5), arr(3), label="default"),
 ]
 

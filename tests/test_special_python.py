@@ -60,6 +60,18 @@ def test_every_call_signature_is_differentiated(form):
     np.testing.assert_allclose(wg.grad(FORMS[form])(x), softmax(x), rtol=1e-15)
 
 
+@pytest.mark.parametrize("options", [{}, {"axis": 0}, {"b": 2.0}, {"keepdims": True}, {"return_sign": True}])
+def test_logsumexp_of_a_scalar_has_its_shape(options):
+    def f(x):
+        y = logsumexp(x, **options)
+        return y[0] if options.get("return_sign") else y
+
+    for x in (0.3, np.array(0.3)):
+        value, slope = wg.jvp(f, x, 1.0)
+        assert np.shape(value) == np.shape(slope) == np.shape(f(x))
+        np.testing.assert_allclose([value, slope], [f(x), np.ones_like(value)], rtol=1e-15)
+
+
 def test_module_imported_inside_function_is_known_at_first_call():
     code = (
         "import sys, numpy as np, wengert as wg\n"

@@ -161,6 +161,8 @@ PROGRAMS = {
     "product": lambda x: B @ np.exp(x),
     "of matrices": lambda x: np.outer(x, x) @ B @ np.diag(x),
     "sparse matrix": lambda x: SPARSE @ np.sin(x) + x @ SPARSE,
+    "sparse matrix made in the function": lambda x: scipy.sparse.csr_array(np.array([[0.0, 2.0], [1.0, 3.0]])) @ x[:2],
+    "product of a scalar": lambda x: np.prod(x[0], axis=0) * x,
     "rounded": lambda x: x * (int(x[0] * 10) + round(x[1], 1)),
     "einsum": lambda x: np.einsum("i,ij,j->i", x, B, np.sin(x)),
     "three at once": lambda x: np.einsum("i,i,i->", x, x, x),
@@ -301,6 +303,7 @@ fetched = types.MappingProxyType({"exp": math.exp, "sin": math.sin})  # function
 REFUSED = {
     "eigenvalues": (lambda x: np.linalg.eigvalsh(np.outer(x, x)), wg.UnsupportedFunctionError, "eigvalsh has no"),
     "histogram": (lambda x: np.histogram(x)[0], wg.UnsupportedFunctionError, "histogram has no derivative"),
+    "sparse entries": (lambda x: scipy.sparse.csr_array(np.diag(x)) @ x, wg.TracedValueError, "through a sparse array"),
     "a decomposition": (lambda x: np.linalg.qr(np.outer(x, x)), wg.UnsupportedFunctionError, "^numpy.linalg.qr has no"),
     "an option": (lambda x: np.sin(x, dtype=np.float64), wg.UnsupportedFunctionError, "no Taylor rule|dtype"),
     "a Python float": (lambda x: fetched["sin"](x[0]), wg.TracedValueError, "Python float"),

@@ -139,7 +139,7 @@ def convolve(a, v, mode="full"):
         parts = [v[short - 1 - k] * a[k : k + n] for k in range(short) if is_there[k]]
         return functools.reduce(np.add, parts)
 
-    return expanded if short <= MAX_TERMS else None
+    return expanded if short <= MAX_TERMS and np.ndim(a) == np.ndim(v) == 1 else None
 
 
 def correlate(a, v, mode="valid"):

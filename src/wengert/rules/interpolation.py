@@ -191,28 +191,40 @@ def zero_padded(z, before, after):
 
 def full_offset(a, v, mode, same):
     """Offset in the full result of the part that `mode` selects; `same` is that of mode "same"."""
-    shorter = min(len(a), len(v))
+    shorter = min(np.size(a), np.size(v))
     return {"f": 0, "s": same, "v": shorter - 1, "0": shorter - 1, "1": same, "2": 0}[str(mode)[0]]
 
 
 def convolution_offset(a, v, mode):
-    return full_offset(a, v, mode, (min(len(a), len(v)) - 1) // 2)
+    return full_offset(a, v, mode, (min(np.size(a), np.size(v)) - 1) // 2)
 
 
 def correlation_offset(a, v, mode):
     """As `convolution_offset`, but NumPy swaps the operands if the second is longer, which rounds the other way."""
-    shorter = min(len(a), len(v))
-    return full_offset(a, v, mode, shorter // 2 if len(v) > len(a) else (shorter - 1) // 2)
+    shorter = min(np.size(a), np.size(v))
+    return full_offset(a, v, mode, shorter // 2 if np.size(v) > np.size(a) else (shorter - 1) // 2)
 
 
-def pull_convolution(ybar, start, x, other):
-    """Cotangent of `x`, where y is part of the full convolution of `x` with `other`."""
-    rest = len(x) + len(other) - 1 - start - shape_of(ybar)[-1]
-    return correlated(zero_padded(ybar, start, rest), other)
+def line(x):
+    """Return an operand of a convolution as a 1-D array; NumPy accepts scalars too."""
+    return x if ndim_of(x) else reshaped(x, (1,))
+
+
+def tangent_line(t, x):
+    return t if ndim_of(x) else t[..., None]
+
+
+def pull_convolution(ybar, start, x, other, step=1):
+    """Cotangent of `x`, where y is part of the full convolution of ``x[::step]`` with `other`."""
+    other = line(other)
+    rest = np.size(x) + len(other) - 1 - start - shape_of(ybar)[-1]
+    z = correlated(zero_padded(ybar, start, rest), other)
+    return z[..., ::step] if ndim_of(x) else z[..., 0]
 
 
 def push_convolution(t, start, y, other):
     """Return the part from `start` of the full convolution of a tangent with `other`."""
+    other = line(other)
     margin = len(other) - 1
     full = correlated(zero_padded(t, margin, margin), other[::-1])
     return full[..., start : start + len(y)]
@@ -249,8 +261,8 @@ structural(
     lambda ybar, y, a, v, mode="full": pull_convolution(ybar, convolution_offset(a, v, mode), a, v),
     lambda ybar, y, a, v, mode="full": pull_convolution(ybar, convolution_offset(a, v, mode), v, a),
     jvp=(
-        lambda t, y, a, v, mode="full": push_convolution(t, convolution_offset(a, v, mode), y, v),
-        lambda t, y, a, v, mode="full": push_convolution(t, convolution_offset(a, v, mode), y, a),
+        lambda t, y, a, v, mode="full": push_convolution(tangent_line(t, a), convolution_offset(a, v, mode), y, v),
+        lambda t, y, a, v, mode="full": push_convolution(tangent_line(t, v), convolution_offset(a, v, mode), y, a),
     ),
     stacked=True,
     curvature="cross",
@@ -261,13 +273,15 @@ structural(
 # a correlation is the convolution with the reversed second operand
 structural(
     np.correlate,
-    lambda ybar, y, a, v, mode="valid": pull_convolution(ybar, correlation_offset(a, v, mode), a, v[::-1]),
-    lambda ybar, y, a, v, mode="valid": pull_convolution(ybar, correlation_offset(a, v, mode), v, a)[
-        ..., ::-1
-    ],
+    lambda ybar, y, a, v, mode="valid": pull_convolution(ybar, correlation_offset(a, v, mode), a, line(v)[::-1]),
+    lambda ybar, y, a, v, mode="valid": pull_convolution(ybar, correlation_offset(a, v, mode), v, a, -1),
     jvp=(
-        lambda t, y, a, v, mode="valid": push_convolution(t, correlation_offset(a, v, mode), y, v[::-1]),
-        lambda t, y, a, v, mode="valid": push_convolution(t[..., ::-1], correlation_offset(a, v, mode), y, a),
+        lambda t, y, a, v, mode="valid": push_convolution(
+            tangent_line(t, a), correlation_offset(a, v, mode), y, line(v)[::-1]
+        ),
+        lambda t, y, a, v, mode="valid": push_convolution(
+            tangent_line(t, v)[..., ::-1], correlation_offset(a, v, mode), y, a
+        ),
     ),
     stacked=True,
     curvature="cross",

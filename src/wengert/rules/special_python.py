@@ -90,6 +90,8 @@ def _logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
     a = as_array(a)
     is_positive = b is None and not np.iscomplexobj(a)
     a, b = np.broadcast_arrays(a, np.ones_like(a) if b is None else as_array(b))
+    if np.ndim(a) == 0:  # SciPy reduces an array of one element
+        a, b, axis = np.reshape(a, 1), np.reshape(b, 1), None
     axes = from_end(axis, np.ndim(a))
     parts = [log_sum(a, b, axes)]
     if return_sign:

@@ -343,11 +343,11 @@ def total(series, order, x, axis=None, dtype=None, out=None, keepdims=np._NoValu
 def prod(series, order, x, axis=None, keepdims=np._NoValue, initial=None):
     if isinstance(axis, tuple):
         raise series.refused(" over several axes")
-    line = np.ravel(x) if axis is None else np.moveaxis(x, axis, 0)
+    line = np.ravel(x) if axis is None or not x.ndim else np.moveaxis(x, axis, 0)
     found = reduce(np.multiply, list(line), 1.0 if initial is None else initial) if len(line) else np.prod(line.c[0], 0)
     if keepdims is np._NoValue or not keepdims:
         return found
-    return np.reshape(found, (1,) * x.ndim) if axis is None else np.expand_dims(found, axis)
+    return np.reshape(found, (1,) * x.ndim) if axis is None or not x.ndim else np.expand_dims(found, axis)
 
 
 def variance(series, order, x, axis=None, ddof=0, keepdims=False):

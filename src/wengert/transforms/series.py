@@ -116,6 +116,9 @@ class Series(Lifted):
     def _sample(self):
         return var.plain(self.c[0])
 
+    def _as_constant(self, where):
+        return self._raise_unsupported(where) if any(np.any(var.plain(a)) for a in self.c[1:]) else self.c[0]
+
     def _is_contiguous(self, order):
         return np.asarray(self._sample()).flags[f"{order}_CONTIGUOUS"]
 
@@ -318,7 +321,7 @@ def _by_position(fun, args, kwargs):
     names = {p.name: i for i, p in enumerate(signature(fun) or ())} | known
     lifted = {name: x for name, x in kwargs.items() if holds_lifted(x)}
     if any(names.get(name) != len(args) + i for i, name in enumerate(lifted)):
-        raise _no_rule(registry.dotted_name(fun), f" with the option {', '.join(lifted)}")
+        raise _no_rule(registry.lookup(fun).name, f" with the option {', '.join(lifted)}")
     return (*args, *lifted.values()), {name: x for name, x in kwargs.items() if name not in lifted}
 
 

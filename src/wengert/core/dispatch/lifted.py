@@ -57,6 +57,10 @@ class Lifted(var.BufferExporter):
         """Return whether the array has its elements in C or Fortran order in memory."""
         raise NotImplementedError
 
+    def _as_constant(self, where):
+        """Return the value if it is the same for all arrays that this one stands for; else raise."""
+        self._raise_unsupported(where)
+
     def _scalar_call(self, rule, value, args):
         """Call a function of Python scalars, which has the rule of a NumPy function; ``value(*args)`` is its value."""
         self._raise_unsupported(value.__name__)

@@ -11,6 +11,7 @@ import numpy as _np
 import scipy.sparse as _scipy
 
 from wengert.core.dispatch.dispatch import from_list as _from_list
+from wengert.core.dispatch.lifted import Lifted as _Lifted
 from wengert.core.dispatch.sparse_arrays import SparseVar as _SparseVar
 from wengert.core.dispatch.sparse_arrays import class_of_format as _class_of_format
 from wengert.core.dispatch.sparse_arrays import entries_of as _entries_of
@@ -34,6 +35,8 @@ class _Class:
         self.__name__ = cls.__name__
 
     def __call__(self, *args, **options):
+        if _lifted_by():
+            args, options = _without_lifted(args), {name: _without_lifted(x) for name, x in options.items()}
         if _holds_traced((*args, *options.values())):
             return _made(self._wengert_of, *args, **options)
         plain = self._wengert_of(*args, **options)
@@ -46,6 +49,13 @@ class _Class:
 
     def __instancecheck__(self, x):
         return isinstance(x, self._wengert_of)
+
+
+def _without_lifted(x):
+    """Replace constants created while Taylor series or batches run by plain arrays; other such values raise."""
+    if isinstance(x, _Lifted):
+        return x._as_constant("a sparse array")
+    return type(x)(map(_without_lifted, x)) if type(x) in (list, tuple) else x
 
 
 def _made(cls, arg1, shape=None, dtype=None, copy=False, blocksize=None, *, maxprint=None):
