@@ -43,6 +43,7 @@ FUNCTIONS = {
     "sinc": (np.sinc, mpmath.sincpi, (0.3, 0.0, 1.5)),
     "power": (lambda x: x**2.5, lambda x: x ** mpmath.mpf(2.5), (0.7,)),
     "cube": (lambda x: x**3, lambda x: x**3, (0.0, -1.0)),
+    "square by a varying exponent": (lambda x: np.power(x, 2.0 + 0 * x), lambda x: x * x, (0.0, -1.0)),
     "negative power": (lambda x: x**-3, lambda x: x**-3, (-1.5,)),
     "power of a number": (lambda x: 2.0**x, lambda x: mpmath.mpf(2) ** x, (0.7,)),
     "x**x": (lambda x: x**x, lambda x: x**x, (0.7,)),
@@ -282,6 +283,14 @@ def test_zero_factor_is_strong_zero():
         found = wg.taylor(lambda x: np.where(x > 0, np.sqrt(x), 0.0), np.array([0.0, 4.0]), np.array([1.0, 1.0]), 2)
     assert_rounding(found, [[0, 2], [0, 0.25], [0, -1 / 64]])
     assert not wg.taylor(np.sqrt, 0.0, 0.0, 3).any()
+
+
+@pytest.mark.parametrize("f", [np.cbrt, lambda x: x**0.4, lambda x: np.power(x, 0.4 + 0 * x)])
+def test_roots_are_infinitely_steep_at_zero(f):
+    with np.errstate(all="ignore"):
+        found = wg.taylor(f, np.array([0.0, 0.0, 1.0]), np.array([1.0, 0.0, 0.0]), 2)
+        assert np.array_equal(found, [[0, 0, 1], [np.inf, 0, 0], [-np.inf, 0, 0]])
+        assert wg.taylor(lambda x: x**2.5, 0.0, 2.0, 3).tolist() == [0, 0, 0, np.inf]
 
 
 def test_nan_and_infinite_values_equal_numpy():

@@ -141,7 +141,26 @@ def raised(y0, u, exponent, order):
     for k in range(1, order + 1):
         terms = total_of((((exponent * j - (k - j)) * u[j], y[k - j]) for j in range(1, k + 1)), y0)
         y.append(over(terms / k, u[0]))
-    return y
+    return where_zero(y, u, exponent)
+
+
+def where_zero(y, u, exponent):
+    """Replace coefficients of u^exponent where the value of u is 0, by which the recurrences divide.
+
+    They are sums of products of the coefficients of (v + t)^exponent at v = 0, which are 0 or infinite unless the
+    exponent is an integer, and those of powers of u. The highest such power dominates.
+    """
+    is_zero = np.equal(u[0], 0)
+    if not np.any(is_zero):
+        return y
+    order = len(y) - 1
+    found, slope = [np.zeros_like(y[0])] * (order + 1), 1.0
+    powers, moving = [1.0] + [0.0] * order, [0.0, *u[1:]]
+    for j in range(1, order + 1):
+        powers, slope = product(powers, moving, order), slope * (exponent - (j - 1)) / j
+        outer = np.where(np.equal(exponent, j), slope, np.where(np.less(exponent, j) & (slope != 0), slope * np.inf, 0))
+        found = [np.where(np.equal(p, 0) | np.equal(outer, 0), z, outer * p) for z, p in zip(found, powers)]
+    return [y[0], *[np.where(is_zero, z, x)[()] for z, x in zip(found[1:], y[1:])]]
 
 
 def logarithm(rate):
@@ -286,7 +305,7 @@ def power(series, order, a, b):
     y0 = np.power(base[0], exponent[0])
     if series.is_series(b):  # exp(b log a)
         log = logarithm(1.0)(np.log(base[0]), base, order) if len(base) > 1 else [np.log(base[0])]
-        return series(exponential(y0, product(exponent, log, order), order))
+        return series(where_zero(exponential(y0, product(exponent, log, order), order), base, exponent[0]))
     integers = np.unique(exponent[0]) if not series.is_traced(exponent[0]) else ()
     if not (np.size(integers) <= 4 and np.all(integers == np.rint(integers)) and np.size(integers)):
         return series(raised(y0, base, exponent[0], order))
