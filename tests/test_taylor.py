@@ -223,6 +223,13 @@ def test_programs_agree_with_nested_derivatives(name):
 
 
 def test_complex_intermediate_values():
+    w = np.array([1, 1j, 1 + 2j, -1])
+    f = (lambda x: np.linalg.norm(w * np.exp(1j * x) + x), lambda x: np.var(w * x + x * x), lambda x: np.std(w * x))
+    for g in f:
+        second = wg.derivative(lambda t: g(X + t * V), 0.0, order=2)
+        assert_rounding(wg.taylor(g, X, V, 2), [g(X), wg.jvp(g, X, V)[1], second / 2])
+    with pytest.raises(wg.UnsupportedFunctionError, match="complex"):
+        wg.taylor(lambda x: np.linalg.cholesky(np.diag(w * w.conj() * x)), X, V, 1)
     found = wg.taylor(lambda x: np.real(np.exp(1j * x) * np.conj(np.exp(2j * x))), X, V, ORDER)
     assert_rounding(found, wg.taylor(np.cos, X, V, ORDER))
     assert wg.taylor(lambda x: np.exp(1j * x), 0.0, 1.0, 2).tolist() == [1, 1j, -0.5]
@@ -313,6 +320,8 @@ REFUSED = {
     "eigenvalues": (lambda x: np.linalg.eigvalsh(np.outer(x, x)), wg.UnsupportedFunctionError, "eigvalsh has no"),
     "histogram": (lambda x: np.histogram(x)[0], wg.UnsupportedFunctionError, "histogram has no derivative"),
     "sparse entries": (lambda x: scipy.sparse.csr_array(np.diag(x)) @ x, wg.TracedValueError, "through a sparse array"),
+    "reduction by a ufunc": (np.hypot.reduce, wg.UnsupportedFunctionError, "^numpy.hypot.reduce has no"),
+    "singular matrix": (lambda x: np.linalg.det(np.outer(x, 0 * x)), np.linalg.LinAlgError, "^numpy.linalg.det has Tay"),
     "a decomposition": (lambda x: np.linalg.qr(np.outer(x, x)), wg.UnsupportedFunctionError, "^numpy.linalg.qr has no"),
     "an option": (lambda x: np.sin(x, dtype=np.float64), wg.UnsupportedFunctionError, "no Taylor rule|dtype"),
     "a Python float": (lambda x: fetched["sin"](x[0]), wg.TracedValueError, "Python float"),

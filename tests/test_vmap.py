@@ -104,6 +104,8 @@ CASES = {
     "memory layouts": (layouts, (A,), 0),
     "joined": (lambda x: np.array([x[0], 1.0, x[1] * x[2]]) + np.full(3, x[0]), (P,), 0),
     "several axes": (lambda a: a.mean(axis=(0, 1), keepdims=True) + np.var(a, axis=1, ddof=1), (A,), 0),
+    "complex norm": (lambda x: np.linalg.norm(np.exp(1j * x) * x), (P,), 0),
+    "complex spread": (lambda x: np.std(np.exp(1j * x)) * np.var(1j * x), (P,), 0),
     "float32": (lambda x: np.exp(x), (P.astype(np.float32),), 0),
 }
 

@@ -110,7 +110,8 @@ def norms_of_batch(x, ord=None, axis=None, keepdims=False):
     """Return the norm of all elements of each item of a batch; None for other norms."""
     if ord is not None or axis is not None or keepdims:
         return None
-    return np.sqrt(np.sum(np.square(reshaped(x, (len(x), -1))), axis=1))
+    x = reshaped(x, (len(x), -1))
+    return np.sqrt(np.sum(np.square(x) if x.dtype.kind != "c" else x.real**2 + x.imag**2, axis=1))
 
 
 structural(

@@ -369,9 +369,14 @@ def prod(series, order, x, axis=None, keepdims=np._NoValue, initial=None):
     return np.reshape(found, (1,) * x.ndim) if axis is None or not x.ndim else np.expand_dims(found, axis)
 
 
+def squared_size(x):
+    """Return the squares of the absolute values."""
+    return np.real(x * np.conj(x)) if x.dtype.kind == "c" else np.square(x)
+
+
 def variance(series, order, x, axis=None, ddof=0, keepdims=False):
     away = x - np.mean(x, axis=axis, keepdims=True)
-    squares = np.mean(np.square(away), axis=axis, keepdims=keepdims is not np._NoValue and keepdims)
+    squares = np.mean(squared_size(away), axis=axis, keepdims=keepdims is not np._NoValue and keepdims)
     count = x.size / max(squares.size, 1)
     return squares * (count / (count - ddof) if count > ddof else math.inf)
 
@@ -383,7 +388,7 @@ def deviation(series, order, x, axis=None, ddof=0, keepdims=False):
 def norm(series, order, x, ord=None, axis=None, keepdims=False):
     if ord not in (None, 2) or (ord == 2 and axis is None and x.ndim != 1):
         raise series.refused(f" with ord={ord!r}")
-    return np.sqrt(np.sum(np.square(x), axis=axis, keepdims=keepdims))
+    return np.sqrt(np.sum(squared_size(x), axis=axis, keepdims=keepdims))
 
 
 # ---- matrices
@@ -420,7 +425,13 @@ def relative_growth(series, order, a):
     """Coefficients of (log det a)' = tr(inv(a) a'), one fewer than those of `a`."""
     if not order:
         return []
-    rate = series(np.linalg.inv(a).c[:order]) * np.swapaxes(series(derived(a.c)), -1, -2)
+    try:
+        inverted = np.linalg.inv(a)
+    except np.linalg.LinAlgError:
+        raise np.linalg.LinAlgError(
+            f"{series.name} has Taylor coefficients only where the matrix is invertible: use wengert.jacobian"
+        ) from None
+    rate = series(inverted.c[:order]) * np.swapaxes(series(derived(a.c)), -1, -2)
     return np.sum(rate, axis=(-2, -1)).c
 
 
@@ -433,13 +444,17 @@ def determinant(series, order, a):
 
 
 def log_determinant(series, order, a):
-    """Taylor rule of ``slogdet``, whose sign is constant."""
+    """Taylor rule of ``slogdet``, whose sign is constant if the matrix is real."""
+    if a.dtype.kind == "c":
+        raise series.refused(" of complex values")
     found = np.linalg.slogdet(a.c[0])
     q = relative_growth(series, order, a)
     return type(found)(found.sign, series([found.logabsdet, *[x / (k + 1) for k, x in enumerate(q)]]))
 
 
 def cholesky(series, order, a):
+    if a.dtype.kind == "c":
+        raise series.refused(" of complex values")
     first = np.linalg.cholesky(a.c[0])
     found = [first]
     half = np.tril(np.ones(a.shape[-2:])) - 0.5 * np.eye(a.shape[-1])

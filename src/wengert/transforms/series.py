@@ -298,7 +298,9 @@ def _by_rule(row, order, args, kwargs):
 
 def _no_rule(name, of=""):
     where = frames.where(frames.caller())
-    name = _called.get() if name.startswith("wengert.") and _called.get() else name
+    if name.startswith("wengert."):  # a helper of this package: name what called it
+        methods = {registry.dotted_name(f): f"numpy.{u.__name__}.{m}" for (u, m), f in registry.ufunc_methods.items()}
+        name = _called.get() or methods.get(name, name)
     return UnsupportedFunctionError(
         f"{name} has no Taylor rule{of} ({where}): write it with elementwise functions, arithmetic, products, "
         "reductions and numpy.linalg.solve"

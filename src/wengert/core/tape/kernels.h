@@ -165,7 +165,7 @@ static inline double wg_sign(double a) { return a > 0.0 ? 1.0 : a < 0.0 ? -1.0 :
     R(SQUARE, "square", CHEAP, a * a, WG_A, 2.0 * a, 2.0)                                                             \
     R(RECIPROCAL, "reciprocal", CHEAP, 1.0 / a, WG_Y, -y * y, 2.0 * y * y * y)                                        \
     R(SQRT, "sqrt", CHEAP, sqrt(a), WG_Y, 0.5 / (y + 0.0), -0.25 / (y + 0.0) / y / y)                                 \
-    R(CBRT, "cbrt", CHEAP, cbrt(a), WG_Y, 1.0 / (3.0 * y * y), -2.0 / (3.0 * y * y) / (3.0 * y * y) / y)              \
+    R(CBRT, "cbrt", CHEAP, cbrt(a), WG_Y, 1.0 / (3.0 * y * y), y != 0.0 ? -2.0 / (3.0 * y * y) / (3.0 * y * y) / y : 0.0)  \
     R(EXP, "exp", CHEAP, exp(a), WG_Y, y, y)                                                                          \
     R(EXP2, "exp2", CHEAP, exp2(a), WG_Y, y * WG_LN2, y * WG_LN2 * WG_LN2)                                            \
     R(EXPM1, "expm1", VECTOR, expm1(a), WG_A, exp(a), exp(a))                                                         \
