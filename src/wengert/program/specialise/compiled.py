@@ -59,7 +59,7 @@ from wengert.program.tracing.closure import (
     Uncopied,
     code_that_ran,
 )
-from wengert.program.tracing.observer import Observer, is_observed
+from wengert.program.tracing.observer import Observer, is_observed, results_of_call
 from wengert.program.tracing.purity import is_pure
 from wengert.program.tracing.pytree import (
     UnsupportedValue,
@@ -565,19 +565,28 @@ class Compiled(Caller):
         return y, seen
 
     def _run_observed(self, args, kwargs, reading, leaves):
-        """Return the value of f and the observer; a derivative is evaluated, and its function observed."""
-        f = self.f
-        y = self._derivative(args, kwargs) if isinstance(f, Operator) else None
+        """Return the value of f and the observer; of a derivative, its function is observed before the evaluation."""
+        is_plain, f = reading is None or reading.is_plain, self.f
+        if not isinstance(f, Operator):
+            with Observer() as seen:
+                y = f(*args, **kwargs) if is_plain else self._eager_value(args, kwargs, reading, leaves)
+            return y, seen
+        given = args
         while isinstance(f, Operator):
-            args = f.first(args) if isinstance(f, Mapped) else args
-            args = (args[0], *args[2:]) if isinstance(f, (JVP, HVP)) else args
+            given = f.first(given) if isinstance(f, Mapped) else given
+            given = (given[0], *given[2:]) if isinstance(f, (JVP, HVP)) else given
             f = f.f
-        is_plain = reading is None or reading.is_plain
-        if is_plain and f is not self.f:
-            args, kwargs = _own((args, kwargs))
-        with Observer() as seen:
-            value = f(*args, **kwargs) if is_plain else self._eager_value(args, kwargs, reading, leaves)
-        return (value if f is self.f else y), seen
+        given, keywords = _own((given, kwargs))
+        with caught(Exception) as failure, Observer() as seen:
+            f(*given, **keywords)
+        token = results_of_call.set([*seen.results])
+        try:
+            y = self._derivative(args, kwargs)  # may raise an error of its own where f raises one
+        finally:
+            results_of_call.reset(token)
+        if failure.error is not None:
+            raise failure.error
+        return y, seen
 
     def _derivative(self, args, kwargs):
         """Evaluate a derivative eagerly; subclasses return `UNKNOWN` if that takes too long."""

@@ -6,6 +6,7 @@ from cpython.object cimport PyObject, Py_TYPE
 from cpython.ref cimport Py_DECREF, Py_XDECREF, Py_XINCREF
 
 import gc
+from contextvars import ContextVar
 
 from wengert.features import import_code
 from wengert.program.tracing.purity import verdict
@@ -26,10 +27,34 @@ cdef extern from "Python.h":
     PyCodeObject *PyFrame_GetCode(PyFrameObject *frame)
     object PyFrame_GetGlobals(PyFrameObject *frame)
     PyFrameObject *PyFrame_GetBack(PyFrameObject *frame)
+    object PyFrame_GetLocals(PyFrameObject *frame)
     int PyFrame_GetLineNumber(PyFrameObject *frame)
     bint PyCFunction_Check(PyObject *x)
     void *PyCFunction_GET_FUNCTION(PyObject *x)
     PyObject *PyCFunction_GET_SELF(PyObject *x)
+
+
+cdef enum:
+    MAX_SEEN = 512
+
+
+cdef struct Seen:
+    PyObject *code
+    size_t function
+    PyObject *owner
+
+
+#: results of an observed call that its derivative, which runs next, may use; see `Observer.results`
+results_of_call = ContextVar("results of call", default=None)
+
+cdef dict NOTED = {}                # code of functions whose results are noted, by its id
+
+
+def note_results(function):
+    """Let observers note the arguments and results of a function, of which equal calls take long and agree."""
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        NOTED[id(code)] = code
 
 
 @cython.final
@@ -43,9 +68,15 @@ cdef class Observer:
     calls : dict
         By C function, type of its owner and purity of the caller: a tuple (function, whether the caller is pure, its
         code, line).
+    results : list
+        For each completed call of a function given to `note_results` a tuple (code, arguments by name, result).
     """
 
     cdef readonly dict codes, calls
+    cdef readonly list results
+    cdef list pending               # unfinished calls of such functions: (address of the frame, arguments)
+    cdef PyObject *seen_codes[MAX_SEEN]     # code in `codes`, and calls in `calls` from such code: nothing is new there
+    cdef Seen seen_calls[MAX_SEEN]
     cdef dict verdicts
     cdef bint collects              # whether the garbage collector was on; disabled because it runs finalisers
     cdef PyFrameObject *importing   # frame of an import by pure code, else NULL; code inside it is ignored
@@ -53,7 +84,7 @@ cdef class Observer:
     cdef PyObject *former_self
 
     def __init__(self):
-        self.codes, self.calls, self.verdicts = {}, {}, {}
+        self.codes, self.calls, self.verdicts, self.results, self.pending = {}, {}, {}, [], []
 
     def __enter__(self):
         cdef PyThreadState *state = PyThreadState_Get()
@@ -113,21 +144,51 @@ def is_observed():
 cdef int observe(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) except -1:
     cdef Observer observer = <Observer>self
     cdef PyObject *owner
+    cdef PyObject *code
+    cdef size_t function, place
+    cdef Seen *seen
     if observer.importing != NULL:
         if what == PyTrace_RETURN and frame == observer.importing:
             observer.importing = NULL
         return 0
     if what == PyTrace_CALL:
-        if is_pure_code(observer, frame) and code_of(frame) is import_code:
+        code = borrowed_code(frame)
+        place = (<size_t>code >> 4) % MAX_SEEN
+        if observer.seen_codes[place] == code:
+            return 0
+        if is_pure_code(observer, frame) and <object>code is import_code:
             observer.importing = frame
+        elif id(<object>code) in NOTED:
+            observer.pending.append((<size_t>frame, dict(PyFrame_GetLocals(frame))))
+        elif id(<object>code) in observer.codes:
+            observer.seen_codes[place] = code
     elif what == PyTrace_C_CALL and arg != NULL and PyCFunction_Check(arg):
         owner = PyCFunction_GET_SELF(arg)
+        owner = NULL if owner == NULL else <PyObject *>Py_TYPE(<object>owner)
+        code, function = borrowed_code(frame), <size_t>PyCFunction_GET_FUNCTION(arg)
+        seen = &observer.seen_calls[((<size_t>code >> 4) ^ (function >> 3) ^ (<size_t>owner >> 4)) % MAX_SEEN]
+        if seen.code == code and seen.function == function and seen.owner == owner:
+            return 0
         by_pure = is_pure_code(observer, frame)
-        key = (<size_t>PyCFunction_GET_FUNCTION(arg), 0 if owner == NULL else <size_t>Py_TYPE(<object>owner), by_pure)
+        key = (function, <size_t>owner, by_pure)
         if key not in observer.calls:
-            code = code_of(frame)
-            observer.calls[key] = <object>arg, by_pure, code, PyFrame_GetLineNumber(frame)
+            observer.calls[key] = <object>arg, by_pure, <object>code, PyFrame_GetLineNumber(frame)
+        if id(<object>code) in observer.codes:
+            seen.code, seen.function, seen.owner = code, function, owner
+    elif what == PyTrace_RETURN and observer.pending:
+        address, arguments = observer.pending[len(observer.pending) - 1]
+        if address == <size_t>frame:
+            observer.pending.pop()
+            if arg != NULL:
+                observer.results.append((code_of(frame), arguments, <object>arg))
     return 0
+
+
+cdef inline PyObject *borrowed_code(PyFrameObject *frame) noexcept:
+    """Return the code of a frame, which keeps it."""
+    cdef PyObject *found = <PyObject *>PyFrame_GetCode(frame)
+    Py_XDECREF(found)
+    return found
 
 
 cdef object code_of(PyFrameObject *frame):
