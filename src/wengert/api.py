@@ -1303,3 +1303,6 @@ def clear_caches() -> None:
     derive = sys.modules.get("wengert.program.derive.source_transform")
     if derive:
         derive.forget_rules()
+    integrations = sys.modules.get("wengert.program.integration.shared")
+    if integrations:
+        integrations.forget()

@@ -27,6 +27,7 @@ from wengert.program.integration.builder import integration_row
 from wengert.program.integration.calls import Integration
 from wengert.program.integration.events import Events, Limited, events_row, limited_row
 from wengert.program.integration.methods import EXPLICIT, IMPLICIT
+from wengert.program.integration.shared import shared_integration, shared_system
 from wengert.program.integration.system import MissingBranch, System
 from wengert.program.ir.call import FOLDS, PRODUCTS, Operand
 from wengert.program.ir.call import Call as ProgramCall
@@ -398,7 +399,7 @@ class _Recorded:
             self.event_parts = [self.traced(g, x, 1) for g in self.functions]
         self.leaves = [*dict.fromkeys(v for part in (*self.parts, *self.event_parts) for v in part.leaves)]
         self.values = [_floats(plain_copy(self.around.value(v))) for v in self.leaves]
-        self.system, *others = (System(self.program(part, x), self.start.size) for part in self.parts)
+        self.system, *others = (shared_system(self.program(part, x), self.start.size) for part in self.parts)
         self.system.others = others
         if is_too_large(self.system, self.settings[0]):
             raise NotReplayable(f"{self.name}: more than {MAX_STATES} states by an implicit method cannot be recorded")
@@ -451,7 +452,9 @@ class _Recorded:
         """Return the integration with this number of times."""
         method, options, memory = self.settings
         shapes = [np.shape(v) for v in self.values]
-        return Integration(self.system, shapes, method, options | {"may_jump": self.may_jump} | more, memory, size)
+        return shared_integration(
+            self.system, shapes, method, options | {"may_jump": self.may_jump} | more, memory, size
+        )
 
     def states(self, times, **more):
         """Append an integration with start, end and output times, and return the states there, of shape (T, n).

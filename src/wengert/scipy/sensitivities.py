@@ -22,7 +22,7 @@ from wengert.implicit.stripped import Abstracted
 from wengert.program.derivatives import NotDerivable
 from wengert.program.integration import methods
 from wengert.program.integration.calls import Integration
-from wengert.program.integration.system import System
+from wengert.program.integration.shared import shared_integration, shared_system
 from wengert.program.record import trace_alone
 from wengert.program.tracing.closure import NotReplayable
 from wengert.scipy.integral import joined, parted
@@ -134,8 +134,7 @@ class Native:
         if program is None:
             return
         with caught(*_REFUSALS), outside(), np.errstate(all="ignore"):
-            system = System(program, start.size)
-            system.record = recorded
+            system = shared_system(program, start.size, recorded)
             if is_too_large(system, self.method):
                 return
             given = integration.options | {"sensitivity": integration.sensitivity}
@@ -157,7 +156,8 @@ class Native:
         """Return the solution at times as a function of initial states and parameters."""
         every, shapes = np.array([*self.span, *times]), [(np.size(self.p),)] if np.size(self.p) else []
         active = var.is_traced(self.y), *[True] * len(shapes)
-        return Solution(Integration(system, shapes, self.method, self.options, self.memory, every.size), every, active)
+        integration = shared_integration(system, shapes, self.method, self.options, self.memory, every.size)
+        return Solution(integration, every, active)
 
     def at(self, times):
         """Return the solution at times."""

@@ -51,17 +51,17 @@ def of_tangents(name: str, states: int) -> str:
     return ACCURATE_IMPLICIT if name in IMPLICIT and states <= MAX_COLLOCATED else name
 
 
-def _tightened(name: str, options: dict) -> dict:
+def tightened(name: str, options: dict) -> dict:
     """Return the options with the tolerances of a method."""
+    if name not in TOLERANCES:
+        return options
     rtol, factor = options["rtol"], TOLERANCES[name]
     reduced = np.maximum(factor * rtol, np.minimum(rtol, MIN_TOLERANCE))
     return options | {"rtol": reduced, "atol": factor * options["atol"]}
 
 
 def stepper(name: str, options: dict, memory: float) -> tuple[Any, bool]:
-    """Return a stepper, and whether its method is implicit."""
-    if name in TOLERANCES:
-        options = _tightened(name, options)
+    """Return a stepper with options for its method, see `tightened`, and whether its method is implicit."""
     if name in EXPLICIT or name in (SWITCHING, ACCURATE):
         from scipy.integrate._ivp import rk
 

@@ -11,16 +11,22 @@ class Tangents:
     """Tangents of an integration in some of its initial states and parameters, for adjoints."""
 
     def __init__(self, integration, times, start, parameters, places):
-        directions, n = np.zeros((places.size, integration.size)), integration.system.states
-        directions[np.arange(places.size), places] = 1.0
-        starts, own = np.concatenate([start, directions[:, :n]]), np.concatenate([parameters, directions[:, n:]])
-        y = integration.pushed(places.size).run(times, starts, own, None)[1] if places.size else np.zeros((1, 1))
-        self.tangents, self.places, self.size, self.nbytes = y[1:], places, integration.size, y.nbytes
+        count, n = places.size, integration.system.states
+        states, others = np.zeros((1 + count, n)), np.zeros((1 + count, parameters.shape[1]))
+        states[0], others[0] = start[0], parameters[0]
+        for row, place in enumerate(places.tolist(), 1):
+            if place < n:
+                states[row, place] = 1.0
+            else:
+                others[row, place - n] = 1.0
+        y = integration.pushed(count).run(times, states, others, None)[1] if count else np.zeros((1, 1))
+        self.tangents, self.places, self.size, self.nbytes = y[1:].reshape(count, y[0].size), places, integration.size, y.nbytes
 
     def adjoint(self, g):
         """Return the adjoints of initial states and parameters, given that of the result."""
         found = np.zeros(self.size)
-        found[self.places] = np.tensordot(self.tangents, g[0], 2) if self.places.size else 0.0
+        if self.places.size:
+            found[self.places] = self.tangents @ g.reshape(-1)
         return found
 
 

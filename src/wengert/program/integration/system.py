@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,17 @@ from wengert.errors import GuardError
 from wengert.program.derive import source_transform
 from wengert.program.integration.pattern import Pattern
 from wengert.program.ir.ir import Listing, c_strides, kind_of
+from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.verify import Verifier, check_fields, expect, is_count
 from wengert.program.jacobian import accumulate
+from wengert.program.passes import scalarise
 from wengert.program.passes.batching import batch_program
 from wengert.program.program import Program
 from wengert.program.signature import Form, Result, Slot
 
 _FLOAT = np.dtype(float)
+_POSITIVE = int(OPCODES["positive"])
 
 
 class MissingBranch(GuardError):
@@ -73,6 +77,7 @@ class System:
         self.primal = self if primal is None else primal
         self.others: list[System] = []
         self.record: Callable | None = None
+        self.integrations: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # by their settings
         self._derived: dict[Any, Any] = {}
 
     @functools.cached_property
@@ -179,8 +184,8 @@ class System:
         """Return the IR with the time as a second input, so that nothing is differentiated in it."""
         code, made = self.program._differentiable_ir(), Listing()
         type = kind_of(code, code.inputs[0])
-        made.inputs = [made.add(Op.INPUT, type, 0), made.add(Op.INPUT, (_FLOAT, (1,), None), 1)]
-        return inlined(made, code, [made.place(made.inputs[0], (0, (1,), (8,)), made.inputs[1], type)])
+        x, t = made.inputs = [made.add(Op.INPUT, type, 0), made.add(Op.INPUT, (_FLOAT, (1,), None), 1)]
+        return parted(made, code, x, (0, (1,), (8,)), t)
 
     def _timed_example(self):
         (x,) = self.program._example
@@ -197,7 +202,7 @@ class System:
         code, n, made = self.program._differentiable_ir(), self.states, Listing()
         type = kind_of(code, code.inputs[0])
         made.inputs = [made.add(Op.INPUT, (_FLOAT, (n,), None), 0), made.add(Op.INPUT, type, 1)]
-        found = inlined(made, code, [made.place(made.inputs[1], (8, (n,), (8,)), made.inputs[0], type)])
+        found = parted(made, code, made.inputs[1], (8, (n,), (8,)), made.inputs[0])
         (x,) = self.program._example
         made = self._made("of the state", found, [x[1 : 1 + n].copy(), x])
         if made._exact or "accumulate" in made._disabled:
@@ -238,6 +243,10 @@ class System:
         return made
 
     def _made(self, word, listing, example):
+        if not (self.program._exact or "scalarise" in self.program._disabled):
+            scalars = scalarise.replace_small_arrays(listing)
+            if scalarise.nanoseconds(scalars) <= scalarise.nanoseconds(listing):
+                listing = scalars
         made = self.program._like(f"{word} of {self.program._name}", listing, Result(Slot(0)))
         made._form, made._example = Form(tuple(example), {}), example
         return made
@@ -250,6 +259,9 @@ class System:
     def __getstate__(self):
         kept = "program", "states", "directions", "primal", "others"
         return {**{name: self.__dict__[name] for name in kept}, "record": None, "_derived": {}}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state, integrations=weakref.WeakValueDictionary())
 
     def __deepcopy__(self, memo):
         return copy.copy(self)
@@ -286,12 +298,55 @@ def part(code: Listing, v: int, start: int, size: int) -> int:
     return code.part(v, (8 * start, (size,), (8,)), _FLOAT)
 
 
-def inlined(code: Listing, other: Listing, inputs: list) -> Listing:
-    """Append a program whose inputs, in the order of their positions, are these values; its outputs become those."""
+def inlined(code: Listing, other: Listing, inputs: list, known: dict | None = None) -> Listing:
+    """Append a program whose inputs, in the order of their positions, are these values; its outputs become those.
+
+    The values of `known` are there.
+    """
     of = np.full(len(other), -1, dtype=np.int32)
     for v in other.inputs:
         of[v] = inputs[int(other.a[v])]
-    rest = np.setdiff1d(np.arange(len(other), dtype=np.int32), other.inputs)
+    for v, found in (known or {}).items():
+        of[v] = found
+    rest = np.flatnonzero(of < 0).astype(np.int32)
     code.take(other, rest.astype(np.int32), of)
     code.outputs = [int(of[v]) for v in other.outputs]
     return code
+
+
+def parted(code: Listing, other: Listing, x: int, place: tuple, value: int) -> Listing:
+    """Append a program of one array, which is x with a value stored at a contiguous place; parts are read from either.
+
+    So the array is mostly not copied, and derivatives in x or the value are those of its parts.
+    """
+    start, (size,), _ = place
+    known, stop = {}, start + 8 * size
+    for v, (offset, shape, strides) in parts_of(other, other.inputs[0], range(len(other))).items():
+        steps = [(n - 1) * s for n, s in zip(shape, strides)]
+        low, high = offset + sum(s for s in steps if s < 0), offset + sum(s for s in steps if s > 0)
+        if start <= low and high < stop:
+            known[v] = code.part(value, (offset - start, shape, strides), _FLOAT)
+        elif high < start or stop <= low:
+            known[v] = code.part(x, (offset, shape, strides), _FLOAT)
+    return inlined(code, other, [code.place(x, place, value, kind_of(code, x))], known)
+
+
+def parts_of(code: Listing, x: int, values: Iterable) -> dict[int, tuple]:
+    """Return the view descriptors of the parts of an array among some values, in their order."""
+    found: dict = {}
+    starts = {int(x): 0}  # in bytes, of x and its contiguous parts
+    op, a, b = code.op.tolist(), code.a.tolist(), code.b.tolist()
+    for v in values:
+        start = starts.get(a[v])
+        if start is None or kind_of(code, v)[0] != _FLOAT or v == x:
+            continue
+        if op[v] == Op.LOAD:
+            found[v] = start + 8 * b[v], (), ()
+        elif op[v] == Op.VIEW:
+            offset, shape, strides = code.views[b[v]]
+            found[v] = start + offset, shape, strides
+        elif op[v] == _POSITIVE and a[v] != x:  # a copy
+            found[v] = found[a[v]]
+        if v in found and found[v][2] == (8,):
+            starts[v] = found[v][0]
+    return found

@@ -1,0 +1,127 @@
+"""Systems of integrations with the same right-hand side: their programs are derived once.
+
+A right-hand side that is recorded again, in eager mode at each call, mostly has the same IR as before.  It is brought to
+a normal form, which does not depend on how the time, the state and the parameters were taken from the input, and looked
+up by all that determines its values.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wengert.program.integration import methods
+from wengert.program.integration.calls import Integration
+from wengert.program.integration.system import System, parts_of
+from wengert.program.ir.call import is_function
+from wengert.program.ir.ir import Listing, kind_of, operands
+from wengert.program.ir.opcodes import Op
+from wengert.program.program import Program
+
+#: number of systems that are kept, and largest size in bytes of what identifies one
+MAX_SYSTEMS, MAX_KEY = 16, 1_000_000
+
+#: integrations with kept results and steps that others with the same system may use
+_recent: deque = deque(maxlen=2)
+
+_systems: OrderedDict = OrderedDict()
+_lock = threading.Lock()
+
+_FLOAT = np.dtype(float)
+
+
+def shared_system(program: Program, states: int, record: Callable | None = None) -> System:
+    """Return the system of a right-hand side, one that was returned before if that has the same program.
+
+    A program with branches has a system of its own, since others may be recorded for it: see `System.record`.
+    """
+    code, key = program._listing, None
+    if all(map(is_function, code.calls)) and not (code.op == Op.GUARD).any():
+        code = normal_form(code)
+        key = _key(code, program, states)
+    if key is None:
+        made = System(program, states)
+        made.record = record
+        return made
+    with _lock:
+        found = _systems.get(key)
+        if found is None:
+            made = Program(program._name, code, program._form, program._result, program._exact, program._example)
+            made._disabled, made._tier = program._disabled, program._tier
+            found = _systems[key] = System(made, states)
+        _systems.move_to_end(key)
+        if len(_systems) > MAX_SYSTEMS:
+            _systems.popitem(last=False)
+    return found
+
+
+def shared_integration(system: System, shapes: list, *options: Any) -> Integration:
+    """Return an integration, the same one for the same arguments as long as it is in use; see `Integration`."""
+    method, settings, *others = options
+    if method == methods.SWITCHING:  # which of its methods it takes depends on calls before
+        return Integration(system, shapes, *options)
+    own = [x.tobytes() if isinstance(x, np.ndarray) else repr(x) for x in settings.values()]
+    key = *shapes, method, *settings, *own, *others
+    with _lock:
+        found = system.integrations.get(key)
+        if found is None:
+            found = system.integrations[key] = Integration(system, shapes, *options)
+        if found not in _recent:
+            _recent.append(found)
+    return found
+
+
+def forget() -> None:
+    """Drop all systems."""
+    with _lock:
+        _systems.clear()
+        _recent.clear()
+
+
+def normal_form(code: Listing) -> Listing:
+    """Return the IR of a function of one array without dead code, in which parts of the input are views of it."""
+    x, needed = int(code.inputs[0]), set()
+    todo = [*code.outputs]
+    while todo:
+        v = int(todo.pop())
+        if v not in needed:
+            needed.add(v)
+            todo += operands(code, v)
+    parts = parts_of(code, x, sorted(needed))
+    rest = [v for v in sorted(needed - {x}) if v not in parts]
+    made, of = Listing(), np.full(len(code), -1, dtype=np.int32)
+    of[x] = made.add(Op.INPUT, kind_of(code, x), 0)
+    made.inputs = [int(of[x])]
+    for v in [w for v in rest for w in operands(code, v)] + [*code.outputs]:
+        if of[v] < 0 and (view := parts.get(int(v))):
+            of[v] = made.part(int(of[x]), view, _FLOAT)
+    made.take(code, np.array(rest, dtype=np.int32), of)
+    made.outputs = [int(of[v]) for v in code.outputs]
+    return made
+
+
+def _key(code, program, states):
+    """Return what determines the values of a program, or None if that is large or has no bytes."""
+    file = io.BytesIO()
+    pickler = pickle.Pickler(file, pickle.HIGHEST_PROTOCOL)
+    pickler.fast = True  # so that equal parts have equal bytes, whether they are one object or several
+    own = states, program._exact, sorted(program._disabled), program._tier
+    constants = np.array(code.constants).tobytes()
+    columns = [column.tobytes() for column in (code.op, code.a, code.b, code.c)]
+    packs = [tuple(map(np.ndarray.tolist, pack)) for pack in code.packs]
+    calls = [(call.args, call.kwargs, call.operands) for call in code.calls]
+    tables = [kind_of(code, v) for v in range(len(code))], constants, code.views, packs, calls, code.inputs, code.outputs
+    try:
+        pickler.dump((own, columns, tables, [(x.dtype, x.shape, x.tobytes()) for x in code.arrays]))
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return None
+    found = file.getvalue()
+    if len(found) > MAX_KEY:
+        return None
+    return found, *((id(call.compute), id(call.row)) for call in code.calls)
