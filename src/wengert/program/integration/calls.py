@@ -134,6 +134,8 @@ class Integration:
         """Return initial states and parameters as arrays with a row per copy."""
         system = self.system
         q, count = system.copies, len(self.shapes)
+        if q == count == 1 and operands[0] is not None is not operands[1]:
+            return np.array([operands[0]], dtype=float), np.array(operands[1], dtype=float).reshape(1, -1)
         start, parameters = np.zeros((q, system.states)), np.zeros((q, system.parameters))
         for k, y in enumerate(operands[:q]):
             if y is not None:
@@ -177,8 +179,8 @@ class Integration:
         fields = [self.field(start, parameters)]
         stepper, is_implicit = methods.stepper(method, self.options_of(method), memory or 0.0)
         if is_implicit:
-            fields.append(fields[0] if system.copies == 1 else field.Field(primal, parameters[:1]))
-            fields.append(field.Jacobian(primal, parameters[:1]))
+            fields.append(fields[0] if system.copies == 1 else field.bound(field.Field, primal, parameters[:1]))
+            fields.append(field.bound(field.Jacobian, primal, parameters[:1]))
         if monitor is not None:
             stepper.monitor = monitor
         stepper.run(*fields, times, start, y, keeps)
@@ -200,12 +202,12 @@ class Integration:
     def check_jumps(self, steps, first, start, parameters):
         """Raise if the right-hand side jumps in a step at a time that depends on what is differentiated."""
         primal, p = self.system.primal, parameters[:1]
-        own = field.Field(primal, p)
+        own = field.bound(field.Field, primal, p)
         steep = [step for step in steps if own.is_steep(*step)]
         if not steep or not (start[1:].any() or parameters[1:].any()):
             own.settle()
             return
-        changed = field.Field(primal, np.where(parameters[1:].any(0), jumps.change(p), p))
+        changed = field.bound(field.Field, primal, np.where(parameters[1:].any(0), jumps.change(p), p))
         time = jumps.moving_jump(own.slope, changed.slope, steep, None if start[1:].any() else first)
         own.settle()
         changed.settle()
@@ -220,7 +222,7 @@ class Integration:
         """Return the right-hand side, bound to these parameters."""
         system = self.system
         scales = field.scales_of(start, parameters, system.tangents[0]) if system.directions else None
-        return field.Field(system, parameters, scales)
+        return field.bound(field.Field, system, parameters, scales)
 
     def adjoint_of(self, g, times, operands, active):
         """Return the adjoints of initial states and parameters; only those of `active` operands are computed."""
@@ -254,7 +256,7 @@ class Integration:
 
     def slopes(self, times, states, parameters):
         """Return the slopes at times, of the same shape as states, (copies, len(times), states)."""
-        slopes = field.Field(self.system, parameters)
+        slopes = field.bound(field.Field, self.system, parameters)
         found = slopes.at(np.array(times), np.ascontiguousarray(states))
         slopes.settle()
         return found

@@ -196,14 +196,27 @@ cdef class Explicit(Stepper):
         for i in range(self.size):
             found[i] = y[i] + h * found[i]
 
+    cdef int stage(self, Py_ssize_t r, double t, double h, const double *y, double *k) except -1:
+        """Compute stage `r`, at a state that is written to where the right-hand side reads it."""
+        cdef const double *sums = <const double *>cnp.PyArray_DATA(self.work)
+        cdef const double *c = <const double *>cnp.PyArray_DATA(self.c)
+        cdef double *near = self.field.at_x
+        cdef Py_ssize_t i, q
+        self.combine(r, k, <double *>sums)
+        near[0] = t + c[r] * h
+        for q in range(self.copies):
+            for i in range(self.states):
+                near[1 + i] = y[i] + h * sums[i]
+            near, y, sums = near + self.field.width, y + self.states, sums + self.states
+        self.field.evaluate()
+        memcpy(k + r * self.size, self.field.at_values, self.size * sizeof(double))
+        return 0
+
     cdef int step(self, double t, double h, const double *y, double *k, double *new) except -1:
         """Compute the stages of a step, except the first, and the state at its end."""
-        cdef double *c = doubles(self.c)
-        cdef double *near = doubles(self.work)
         cdef Py_ssize_t r
         for r in range(1, self.stages):
-            self.point(r, h, y, k, near)
-            self.field.value(t + c[r] * h, near, k + r * self.size)
+            self.stage(r, t, h, y, k)
         self.point(self.stages, h, y, k, new)
         self.field.value(t + h, new, k + self.stages * self.size)
         return 0
@@ -232,7 +245,7 @@ cdef class Explicit(Stepper):
         cdef const double *weights = <const double *>cnp.PyArray_DATA(self.nonzeros)
         cdef const double *row
         cdef double sums[WIDTH]
-        cdef double weight
+        cdef double weight, first, second
         cdef Py_ssize_t i = 0, j, q
         while i + WIDTH <= self.size:               # sums in registers
             for q in range(WIDTH):
@@ -244,23 +257,27 @@ cdef class Explicit(Stepper):
             for q in range(WIDTH):
                 found[i + q] = sums[q]
             i += WIDTH
-        while i < self.size:
-            weight = 0.0
+        while i + 2 <= self.size:
+            first = second = 0.0
             for j in range(starts[0], starts[1]):
-                weight += weights[j] * k[columns[j] * self.size + i]
-            found[i] = weight
-            i += 1
+                weight, row = weights[j], k + columns[j] * self.size + i
+                first += weight * row[0]
+                second += weight * row[1]
+            found[i], found[i + 1] = first, second
+            i += 2
+        if i < self.size:
+            first = 0.0
+            for j in range(starts[0], starts[1]):
+                first += weights[j] * k[columns[j] * self.size + i]
+            found[i] = first
 
     # ---- the interpolant
 
     cdef int more_stages(self, double t, double h, const double *y, double *k) except -1:
         """Compute the further stages of the interpolant."""
-        cdef double *c = doubles(self.c)
-        cdef double *near = doubles(self.work)
         cdef Py_ssize_t r
         for r in range(self.stages + 1, self.rows):
-            self.point(r, h, y, k, near)
-            self.field.value(t + c[r] * h, near, k + r * self.size)
+            self.stage(r, t, h, y, k)
         return 0
 
     cdef void weights(self, double x, double h, double *ends, double *w) noexcept nogil:
@@ -298,6 +315,7 @@ cdef class Explicit(Stepper):
         cdef double w[32]
         cdef double ends[2]
         cdef double *place
+        cdef double x
         cdef Py_ssize_t i, j, r, q
         if self.interpolant == DOP853:
             self.more_stages(t, h, y, k)
@@ -306,9 +324,10 @@ cdef class Explicit(Stepper):
             for q in range(self.copies):
                 place = out + (q * T + j) * self.states
                 for i in range(self.states):
-                    place[i] = ends[0] * y[q * self.states + i] + ends[1] * new[q * self.states + i]
+                    x = ends[0] * y[q * self.states + i] + ends[1] * new[q * self.states + i]
                     for r in range(self.rows):
-                        place[i] += w[r] * k[r * self.size + q * self.states + i]
+                        x += w[r] * k[r * self.size + q * self.states + i]
+                    place[i] = x
         return 0
 
     # ---- the adjoint

@@ -11,11 +11,15 @@ cdef class Field:
     cdef readonly cnp.ndarray x
     cdef cnp.ndarray values
     cdef public cnp.ndarray scales, levels
+    cdef cnp.ndarray ones
+    cdef readonly Py_ssize_t highest    # the highest order of a tangent
     cdef double *at_x
     cdef double *at_values
     cdef Repeated run               # of the branches taken last
     cdef list runs                  # of all branches
 
+    cdef int set(self, const double[:, ::1] parameters, scales) except -1
+    cdef bint is_current(self) except -1
     cdef int evaluate(self) except -1
     cdef int point(self, double t, const double *y) except -1
     cdef int value(self, double t, const double *y, double *f) except -1

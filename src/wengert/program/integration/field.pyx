@@ -19,6 +19,9 @@ cnp.import_array()
 
 cdef double CONTINUOUS = jumps.CONTINUOUS, CURVED = jumps.CURVED, NEGLIGIBLE = jumps.NEGLIGIBLE
 
+cdef enum:
+    MAX_SPARE = 4           # right-hand sides of a system that are kept
+
 NORMAL = np.random.default_rng(0).standard_normal(1000)
 
 
@@ -65,6 +68,19 @@ def with_random_direction(const double[:, ::1] x):
     return found
 
 
+def bound(kind, system, parameters, scales=None):
+    """Return a right-hand side, an instance of this class: one that was settled, or a new one."""
+    cdef Field found
+    try:
+        found = system.spare[kind].pop()
+    except (KeyError, IndexError):
+        return kind(system, parameters, scales)
+    if not found.is_current():
+        return kind(system, parameters, scales)
+    found.set(parameters, scales)
+    return found
+
+
 cdef class Field:
     """A right-hand side bound to buffers; the parameters are constant.
 
@@ -83,13 +99,27 @@ cdef class Field:
         self.system, self.copies, self.states, self.size = system, copies, states, copies * states
         self.width = 1 + states + parameters.shape[1]
         self.x = np.zeros((copies, self.width))
-        self.x[:, 1 + states:] = parameters
         self.at_x = <double *>cnp.PyArray_DATA(self.x)
-        self.calls, self.runs = 0, []
-        self.scales = np.ones(copies) if scales is None else scales
+        self.calls, self.runs, self.ones = 0, [], np.ones(copies)
         self.levels = system.tangents[1]
+        self.highest = self.levels.max()
         self.set_buffers()
+        self.set(parameters, scales)
         self.bind(system)
+
+    cdef int set(self, const double[:, ::1] parameters, scales) except -1:
+        """Set the parameters and the magnitudes of the directions."""
+        cdef Py_ssize_t k, count = self.width - 1 - self.states
+        if parameters.shape[0] != self.copies or parameters.shape[1] != count:
+            raise ValueError("the right-hand side has other parameters")
+        for k in range(self.copies if count else 0):
+            memcpy(self.at_x + k * self.width + 1 + self.states, &parameters[k, 0], count * sizeof(double))
+        self.scales = self.ones if scales is None else scales
+        return 0
+
+    cdef bint is_current(self) except -1:
+        """Return whether it is what a new one would be."""
+        return True
 
     def set_buffers(self):
         self.values = np.zeros((self.copies, self.states))
@@ -168,10 +198,19 @@ cdef class Field:
         return False
 
     def settle(self, bint is_kept=False):
-        """Tell the VM how often it ran; return its buffers, unless there will be more calls."""
-        self.run.count(self.calls)
+        """Tell the VM how often it ran, and be spare for other integrations, unless there will be more calls.
+
+        Where a new one would run on the LLVM tier, the buffers are returned.
+        """
+        cdef bint is_due = self.run.count(self.calls)
         self.calls = 0
-        for run in () if is_kept else self.runs:
+        if is_kept:
+            return
+        spare = self.system.spare.setdefault(type(self), [])
+        if not is_due and len(spare) < MAX_SPARE:
+            spare.append(self)
+            return
+        for run in self.runs:
             run.release()
 
     cdef int point(self, double t, const double *y) except -1:
@@ -201,8 +240,12 @@ cdef class Pullback(Field):
         self.at_values = <double *>cnp.PyArray_DATA(self.values)
         self.cotangents = np.zeros((self.copies, self.states))
         self.at_cotangents = <double *>cnp.PyArray_DATA(self.cotangents)
+
+    cdef int set(self, const double[:, ::1] parameters, scales) except -1:
+        Field.set(self, parameters, scales)
         self.parameters = np.zeros((self.copies, self.width - 1 - self.states))
         self.at_parameters = <double *>cnp.PyArray_DATA(self.parameters)
+        return 0
 
     def bind(self, system):
         inputs = [self.x.reshape(-1), *self.blocks(self.cotangents)]
@@ -241,6 +284,9 @@ cdef class Jacobian(Field):
         self.state = np.zeros(self.states)
         self.at_state = <double *>cnp.PyArray_DATA(self.state)
 
+    cdef bint is_current(self) except -1:
+        return self.pattern is self.system.pattern()
+
     def bind(self, system):
         program, own = system.jacobian()
         given, places = [self.state, self.x.reshape(-1)], self.system.places(own)
@@ -275,7 +321,7 @@ cdef class Executed(Repeated):
         return -1
 
     def count(self, Py_ssize_t runs):
-        pass
+        return False
 
     def release(self):
         pass

@@ -79,7 +79,7 @@ cdef class Stepper:
     cdef int set_field(self, Field field) except -1:
         """Set the right-hand side."""
         self.field, self.size, self.states, self.copies = field, field.size, field.states, field.copies
-        self.highest = field.levels.max()
+        self.highest = field.highest
         return 0
 
     cdef int begin(self, Field field, cnp.ndarray times) except -1:

@@ -47,7 +47,7 @@ class Steps:
         for x, own in zip(both, (mask[:n], mask[n:])):
             x[1] *= own
         self.stepper, _ = integration.controlled().run(times, *both, integration.memory)
-        self.stepper.narrow(field.Field(self.system, parameters))
+        self.stepper.narrow(field.bound(field.Field, self.system, parameters))
 
     @property
     def nbytes(self):
@@ -56,7 +56,7 @@ class Steps:
 
     def adjoint(self, g):
         """Return the adjoints of initial states and parameters, given that of the result."""
-        pullback = field.Pullback(self.system, self.parameters)
-        found = self.stepper.adjoint(pullback, g)
+        pullback = field.bound(field.Pullback, self.system, self.parameters)
+        found = np.concatenate([self.stepper.adjoint(pullback, g), pullback.parameters.ravel()])
         pullback.settle()
-        return np.concatenate([found, pullback.parameters.ravel()])
+        return found

@@ -78,6 +78,7 @@ class System:
         self.others: list[System] = []
         self.record: Callable | None = None
         self.integrations: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # by their settings
+        self.spare: dict[Any, list] = {}  # right-hand sides for further integrations; see `field.bound`
         self._derived: dict[Any, Any] = {}
 
     @functools.cached_property
@@ -261,7 +262,7 @@ class System:
         return {**{name: self.__dict__[name] for name in kept}, "record": None, "_derived": {}}
 
     def __setstate__(self, state):
-        self.__dict__.update(state, integrations=weakref.WeakValueDictionary())
+        self.__dict__.update(state, integrations=weakref.WeakValueDictionary(), spare={})
 
     def __deepcopy__(self, memo):
         return copy.copy(self)
