@@ -126,12 +126,12 @@ def is_recorded() -> bool:
     return made is not None and around[0] is made.tape and not made.code.is_paused
 
 
-def check_replayable(name: str) -> None:
-    """Raise if a program is being recorded."""
+def check_replayable(name: str, reason: str = "runs a solver, which a replay would skip") -> None:
+    """Raise if a program is being recorded, which the function of this name cannot be for a reason."""
     if running.get() and is_recording():
         from wengert.program.tracing.closure import NotReplayable
 
-        raise NotReplayable(f"{name} runs a solver, which a replay would skip")
+        raise NotReplayable(f"{name} {reason}")
 
 
 def plain_function(f: Callable) -> Callable:

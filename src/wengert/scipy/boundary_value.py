@@ -85,7 +85,7 @@ def solve_bvp(fun: Callable, bc: Callable, x: Any, y: Any, p: Any = None, *other
     if not in_derivative():
         return scipy.integrate.solve_bvp(fun, bc, x, y, p, *others, **options)
     name = "scipy.integrate.solve_bvp"
-    check_replayable(name)
+    check_replayable(name, "chooses its mesh by values, so that a program cannot hold its equations (compile the rest)")
     given = _SIGNATURE.bind(fun, bc, x, y, p, *others, **options).arguments
     options = {key: value for key, value in given.items() if key not in ("fun", "bc", "x", "y", "p")}
     check_plain(name, "solution", options, "fun_jac", "bc_jac")

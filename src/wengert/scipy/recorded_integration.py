@@ -69,8 +69,11 @@ def has_fixed_jumps(system: System) -> bool:
     Such jumps are where a function of nothing but the time jumps, and where a branch depends on nothing but the time.
     Other branches are guards: the program fails where another one is taken, so it does not pass a jump there.
     """
-    has_branches = len(system.others) > 0
-    return all(_has_fixed_jumps(each.program._listing, has_branches) for each in (system, *system.others))
+    count = len(system.others)
+    return system._memoised(
+        ("fixed jumps", count),
+        lambda: all(_has_fixed_jumps(each.program._listing, count > 0) for each in (system, *system.others)),
+    )
 
 
 def _has_fixed_jumps(code, has_branches):

@@ -94,6 +94,8 @@ cdef class Explicit(Stepper):
     cdef bint is_full, refuses_stiffness
     cdef cnp.ndarray kept, slopes                   # states at the starts of steps; stages of steps
     cdef cnp.ndarray work                           # two vectors
+    cdef double *at_work
+    cdef const double *at_c
 
     def __init__(self, method, dict options, double memory, bint refuses_stiffness=False):
         Stepper.__init__(self, options, memory)
@@ -101,6 +103,7 @@ cdef class Explicit(Stepper):
         if method not in TABLES:
             TABLES[method] = coefficients(method)
         self.a, self.c, self.p, self.starts, self.columns, self.nonzeros = TABLES[method]
+        self.at_c = doubles(self.c)
         self.stages, self.order, self.rows = method.n_stages, method.error_estimator_order, self.a.shape[0]
         self.interpolant = DOP853 if hasattr(method, "A_EXTRA") else POLYNOMIAL
         self.e5, self.e3 = self.rows, self.rows + 1
@@ -124,6 +127,7 @@ cdef class Explicit(Stepper):
         cdef double *news = doubles(after)
         self.begin(field, times)
         self.work, self.stride, self.is_full = np.empty((2, y.size)), 1, keep
+        self.at_work = doubles(self.work)
         if keep:
             self.kept, self.slopes = np.empty((64, y.size)), np.empty((64, self.stages + 1, y.size))
         t = self.t0
@@ -198,12 +202,11 @@ cdef class Explicit(Stepper):
 
     cdef int stage(self, Py_ssize_t r, double t, double h, const double *y, double *k) except -1:
         """Compute stage `r`, at a state that is written to where the right-hand side reads it."""
-        cdef const double *sums = <const double *>cnp.PyArray_DATA(self.work)
-        cdef const double *c = <const double *>cnp.PyArray_DATA(self.c)
+        cdef const double *sums = self.at_work
         cdef double *near = self.field.at_x
         cdef Py_ssize_t i, q
-        self.combine(r, k, <double *>sums)
-        near[0] = t + c[r] * h
+        self.combine(r, k, self.at_work)
+        near[0] = t + self.at_c[r] * h
         for q in range(self.copies):
             for i in range(self.states):
                 near[1 + i] = y[i] + h * sums[i]
@@ -345,6 +348,7 @@ cdef class Explicit(Stepper):
             self.slopes = np.ascontiguousarray(self.slopes[:, :, :n])
         self.set_field(field)
         self.work = np.empty((2, n))
+        self.at_work = doubles(self.work)
 
     cdef int keep_step(self, double end, const double *y, const double *k) except -1:
         """Store the end of a step, the state at its start and, while memory allows, its stages."""
