@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from scipy.integrate import ODEintWarning, odeint, solve_ivp
 
 import wengert as wg
+from wengert.program.integration import shared
 from wengert.program.integration.calls import Integration
+from wengert.program.ir import reference
+from wengert.scipy import initial_value
 
 pytest.importorskip("scipy", minversion="1.17")  # the mirrors need it
 
@@ -196,6 +199,26 @@ def test_lsoda(solver, k):
     assert error(again.vjp()(x, np.ones(3))[1], np.ones(3) @ jacobian) < 1e-7
 
 
+@pytest.mark.parametrize("k", [2.0, 2e4], ids=["not stiff", "stiff"])
+def test_odeint_with_a_jacobian(k):
+    """Of y' = -k (y - cos(t)) with a slow second state, by the Jacobian of the program in place of the given one."""
+
+    def final(x):
+        def rate(y, t):
+            return [-x[0] * (y[0] - np.cos(t)), -x[1] * y[1]]
+
+        def matrix(y, t):
+            return [[-x[0], 0.0], [0.0, -x[1]]]
+
+        return odeint(rate, [1.0, 1.0], [0.0, 1.0, 3.0], Dfun=matrix, rtol=1e-9, atol=1e-11)[-1]
+
+    x = np.array([k, 0.7])
+    compiled = wg.compile(final)
+    assert error(compiled(x), final(x)) < 1e-7
+    assert compiled.paths == 1
+    assert error(wg.compile(wg.jacobian(final))(x)[1], [0.0, -3.0 * np.exp(-2.1)]) < 1e-7
+
+
 def test_lsoda_that_fails():
     compiled = wg.compile(lambda x: odeint(lambda y, t: x * y**2, [1.0], [0.0, 2.0])[-1, 0])
     assert compiled(0.1) == pytest.approx(1.25, rel=1e-6)
@@ -375,6 +398,20 @@ def test_derivatives_in_times(method, span):
     assert error(gradient(x), wg.grad(lambda x: np.sum(closed(x) ** 2), x)) < 1e-5
     hessian = wg.record(lambda x: np.sum(solution(x) ** 2), x).hessian()
     assert error(hessian(x), wg.hessian(lambda x: np.sum(closed(x) ** 2), x)) < 1e-4
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_second_derivatives_in_the_start_of_equations_that_depend_on_the_time(method):
+    """Of y' = k t y."""
+
+    def final(x):
+        return solve_ivp(lambda t, y: x[2] * t * y, (x[0], x[1]), [x[3]], method, x[1:2], **TIGHT).y[0, -1]
+
+    x = np.array([0.5, 1.4, 0.7, 1.3])
+    program = wg.record(final, x)
+    assert integrates(program)
+    exact = wg.hessian(lambda x: x[3] * np.exp(0.5 * x[2] * (x[1] ** 2 - x[0] ** 2)), x)
+    assert error(program.hessian()(x), exact) < 2e-5
 
 
 def test_second_derivatives_at_the_end():
@@ -889,3 +926,88 @@ def test_parameters_of_any_shape_and_values_read_from_outside():
     assert integrates(program)
     assert error(found["A"], expected["A"]) < 1e-8
     assert found["b"] == pytest.approx(expected["b"], rel=1e-8)
+
+
+# ---- systems and results that are used again
+
+
+@pytest.mark.parametrize("times", [TIMES, None])
+@pytest.mark.parametrize("method", ["RK45", "BDF"])
+def test_first_call_of_a_compiled_derivative_integrates_once_by_scipy(monkeypatch, method, times):
+    made = []
+    run = initial_value._Integration.run
+    monkeypatch.setattr(initial_value._Integration, "run", lambda self, *a, **k: made.append(a) or run(self, *a, **k))
+
+    def loss(x):
+        return linear(x, method, times)[-1] if times is not None else exponential(x, method)
+
+    gradient = wg.compile(wg.grad(loss))
+    found = gradient(X)
+    assert gradient.paths == 1
+    assert not made  # besides that by which the function is observed
+    assert error(found, wg.grad(loss, X)) < 1e-7
+    assert made
+
+
+def exponential(x, method):
+    return solve_ivp(lambda t, y, k: -k * y, (0.0, 1.0), x[2:], method, args=(x[0],), **TIGHT).y[0, -1]
+
+
+def test_solutions_are_not_taken_from_other_right_hand_sides():
+    """The functions of a loop read its variable when they are called, and the second solution starts as the first."""
+
+    def loss(x):
+        rates, found = [1.0, 2.0], 0.0
+        for k in rates:
+            found = found + solve_ivp(lambda t, y: -k * x[0] * y, (0.0, 1.0), [1.0], **TIGHT).y[0, -1]
+        return found
+
+    compiled = wg.compile(wg.grad(loss))
+    x = np.array([0.5])
+    exact = -np.exp(-0.5) - 2 * np.exp(-1.0)
+    assert error(compiled(x), [exact]) < 1e-8
+    assert error(compiled(x), [exact]) < 1e-8
+
+
+def test_systems_are_shared_by_right_hand_sides_with_the_same_program(monkeypatch):
+    made = []
+    monkeypatch.setattr(shared.System, "_pushed", lambda self, count, pushed=shared.System._pushed: (
+        made.append(count) or pushed(self, count)
+    ))  # fmt: skip
+    wg.clear_caches()
+
+    def final(x, factor):
+        return solve_ivp(lambda t, y: -factor * x[0] * y, (0.0, 1.0), [x[1]], **TIGHT).y[0, -1]
+
+    for x in ([0.5, 1.0], [0.7, 2.0]):
+        for factor in (1.0, 3.0):
+            x = np.array(x)
+            e = np.exp(-factor * x[0])
+            assert error(wg.grad(final, x, args=(factor,)), [-factor * x[1] * e, e]) < 1e-7
+    assert len(made) == 2  # once for each factor
+
+
+def test_right_hand_sides_with_branches_are_not_shared():
+    """What other branches compute is not part of the program."""
+
+    def final(x, late):
+        def rate(t, y):
+            return x[0] * y if t < 1.0 else late * y
+
+        return solve_ivp(rate, (0.0, 2.0), [1.0], **TIGHT).y[0, -1]
+
+    for late in (0.5, -1.0):
+        x = np.array([0.3])
+        assert error(wg.grad(final, x, args=(late,)), [np.exp(0.3 + late)]) < 1e-6
+
+
+def test_normal_form_reads_parts_of_the_input():
+    def rate(x):
+        y, p = x[1:3].copy(), x[3:].reshape(2, 2)
+        return np.stack([y[0] * p[1, 0] + x[0], y[1] * np.sum(p[:, 1])]) * y
+
+    x = np.arange(1.0, 8.0)
+    program = wg.record(rate, x)
+    code = shared.normal_form(program._listing)
+    assert reference.outputs(code, [x])[0].tolist() == rate(x).tolist()
+    assert len(code) < len(program._listing)

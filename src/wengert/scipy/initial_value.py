@@ -226,7 +226,7 @@ def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *others: Any, **op
     tolerances = {key: 1.49012e-8 if options[key] is None else options[key] for key in ("rtol", "atol")}
     call = {"t_eval": None, "events": None, "dense_output": False, "vectorized": False, "args": args, **tolerances}
     call["max_step"] = options["hmax"] or np.inf
-    if is_recorded() and not (options["Dfun"] or options["full_output"] or options["tcrit"]):
+    if is_recorded() and not (options["full_output"] or options["tcrit"]):
         f = right_hand_side(func, args, False, not options["tfirst"])
         given = call | {"t_eval": times[1:], "solver": {key: options[key] for key in SOLVER_OPTIONS}}
         y = recorded_solution(name, f, (times[0], times[-1]), vector(y0), "odeint", given, math.inf).y.T

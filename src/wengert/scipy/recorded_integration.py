@@ -482,9 +482,8 @@ class _Recorded:
         """Return the initial state as the one at the value of the start, with derivatives up to second order."""
         if not is_traced(times):
             return None
-        t = stop_gradient(times[0])
-        y = self.y0
-        return self.limited(self.advanced(t, y, t - times[0], self.f(t, y)))
+        start, y = times[0], self.y0
+        return self.limited(self.advanced(start, y, stop_gradient(start) - start, self.f(start, y)))
 
     def advanced(self, t, y, late, slope):
         """Return the state a time `late` after t, of value 0, with derivatives up to second order in it."""

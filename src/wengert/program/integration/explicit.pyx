@@ -204,10 +204,10 @@ cdef class Explicit(Stepper):
         """Compute stage `r`, at a state that is written to where the right-hand side reads it."""
         cdef const double *sums = self.at_work
         cdef double *near = self.field.at_x
-        cdef Py_ssize_t i, q
+        cdef Py_ssize_t i, _q
         self.combine(r, k, self.at_work)
         near[0] = t + self.at_c[r] * h
-        for q in range(self.copies):
+        for _q in range(self.copies):
             for i in range(self.states):
                 near[1 + i] = y[i] + h * sums[i]
             near, y, sums = near + self.field.width, y + self.states, sums + self.states

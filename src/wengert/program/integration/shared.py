@@ -1,14 +1,12 @@
 """Systems of integrations with the same right-hand side: their programs are derived once.
 
-A right-hand side that is recorded again, in eager mode at each call, mostly has the same IR as before.  It is brought to
-a normal form, which does not depend on how the time, the state and the parameters were taken from the input, and looked
-up by all that determines its values.
+A right-hand side that is recorded again, in eager mode at each call, mostly has the same IR as before.  It is brought
+to a normal form, which does not depend on how the time, the state and the parameters were taken from the input, and
+looked up by all that determines its values.
 """
 
 from __future__ import annotations
 
-import io
-import pickle
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -19,7 +17,7 @@ import numpy as np
 from wengert.program.integration import methods
 from wengert.program.integration.calls import Integration
 from wengert.program.integration.system import System, parts_of
-from wengert.program.ir.call import is_function
+from wengert.program.ir.call import Operand, is_function
 from wengert.program.ir.ir import Listing, kind_of, operands
 from wengert.program.ir.opcodes import Op
 from wengert.program.program import Program
@@ -98,7 +96,7 @@ def normal_form(code: Listing) -> Listing:
     made, of = Listing(), np.full(len(code), -1, dtype=np.int32)
     of[x] = made.add(Op.INPUT, kind_of(code, x), 0)
     made.inputs = [int(of[x])]
-    for v in [w for v in rest for w in operands(code, v)] + [*code.outputs]:
+    for v in [*(w for u in rest for w in operands(code, u)), *code.outputs]:
         if of[v] < 0 and (view := parts.get(int(v))):
             of[v] = made.part(int(of[x]), view, _FLOAT)
     made.take(code, np.array(rest, dtype=np.int32), of)
@@ -107,21 +105,34 @@ def normal_form(code: Listing) -> Listing:
 
 
 def _key(code, program, states):
-    """Return what determines the values of a program, or None if that is large or has no bytes."""
-    file = io.BytesIO()
-    pickler = pickle.Pickler(file, pickle.HIGHEST_PROTOCOL)
-    pickler.fast = True  # so that equal parts have equal bytes, whether they are one object or several
-    own = states, program._exact, sorted(program._disabled), program._tier
-    constants = np.array(code.constants).tobytes()
+    """Return what determines the values of a program; None if that is large, or not known to compare by value."""
+    if sum(x.nbytes for x in code.arrays) + len(code) > MAX_KEY:
+        return None
+    own = states, program._exact, program._disabled, program._tier
     columns = [column.tobytes() for column in (code.op, code.a, code.b, code.c)]
-    packs = [tuple(map(np.ndarray.tolist, pack)) for pack in code.packs]
-    calls = [(call.args, call.kwargs, call.operands) for call in code.calls]
-    tables = [kind_of(code, v) for v in range(len(code))], constants, code.views, packs, calls, code.inputs, code.outputs
-    try:
-        pickler.dump((own, columns, tables, [(x.dtype, x.shape, x.tobytes()) for x in code.arrays]))
-    except (pickle.PicklingError, AttributeError, TypeError):
-        return None
-    found = file.getvalue()
-    if len(found) > MAX_KEY:
-        return None
-    return found, *((id(call.compute), id(call.row)) for call in code.calls)
+    types, constants = [kind_of(code, v) for v in range(len(code))], np.array(code.constants).tobytes()
+    packs = [tuple(map(tuple, map(np.ndarray.tolist, pack))) for pack in code.packs]
+    calls = []
+    for call in code.calls:
+        given = _value(call.args), _value(call.kwargs)
+        if None in given:
+            return None
+        calls.append((id(call.compute), id(call.row), given, tuple(call.operands)))
+    parts = columns, types, code.views, packs, map(_value, code.arrays), calls, code.inputs, code.outputs
+    return own, constants, *map(tuple, parts)
+
+
+def _value(x):
+    """Return an argument as an object that compares by type and value, or None if there is none."""
+    if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
+        return x.dtype, x.shape, x.tobytes()
+    if type(x) is Operand:
+        return Operand, x.position
+    if type(x) is dict:
+        return _value([(key, x[key]) for key in sorted(x)])
+    if type(x) in (tuple, list):
+        found = tuple(map(_value, x))
+        return None if None in found else (type(x), *found)
+    if x is None or type(x) in (bool, int, float, complex, str) or isinstance(x, np.dtype):
+        return type(x), repr(x)
+    return None

@@ -20,7 +20,8 @@ class Tangents:
             else:
                 others[row, place - n] = 1.0
         y = integration.pushed(count).run(times, states, others, None)[1] if count else np.zeros((1, 1))
-        self.tangents, self.places, self.size, self.nbytes = y[1:].reshape(count, y[0].size), places, integration.size, y.nbytes
+        self.tangents, self.nbytes = y[1:].reshape(count, y[0].size), y.nbytes
+        self.places, self.size = places, integration.size
 
     def adjoint(self, g):
         """Return the adjoints of initial states and parameters, given that of the result."""
