@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import io
 import pickle
 import zlib
@@ -23,6 +24,7 @@ from wengert.program.ir.printer import printed
 from wengert.program.ir.verify import TIERS, MalformedProgram, Verifier, check_fields, expect, is_a, is_count
 from wengert.program.passes import pipeline, simplify
 from wengert.program.passes.scalarise import nanoseconds
+from wengert.program.passes.unroll_loops import runs_to_pay
 from wengert.program.report.dot import to_dot
 from wengert.program.report.schedule import operations, schedule
 from wengert.program.report.summary import Summary, summary
@@ -87,6 +89,7 @@ class Program(Runner):
 
     _rolls = True
     _rolls_small = False  # whether loops over small arrays are rolled: see `_with_loops`
+    _defers = False  # whether these loops are unrolled only after some calls, so that the first one takes less time
     _gathers = True  # whether stencil fusion runs
     _keeps_arrays = False  # scalar replacement did not pay for the function, so its derivatives skip it
     _tier = "auto"  # see `tiered`
@@ -131,8 +134,25 @@ class Program(Runner):
     def _vm(self) -> Machine:
         """The VM for this program, built on first use."""
         if self._machine is None:
-            self._machine = Machine(self._lowered_ir(), self._exact, self._tier, self._disabled)
+            self._machine = self._deferred_vm() or Machine(
+                self._lowered_ir(), self._exact, self._tier, self._disabled
+            )
         return self._machine
+
+    def _deferred_vm(self):
+        """Return a VM that runs short loops as loops, until unrolling them pays; None if there are none."""
+        if not (self._defers and self._rolls_small) or self._exact or "loop_recovery" in self._disabled:
+            return None
+        code, scalars = self._vectorised_ir(), self._scalar_ir()
+        runs = runs_to_pay(code)
+        if not runs:
+            return None
+        first, later = (
+            functools.partial(pipeline.run, "run", code, self._pass_options(unrolls=unrolls), scalars=scalars)
+            for unrolls in (False, True)
+        )
+        options = False, self._tier, self._disabled
+        return Machine(first().code, *options, lambda: Machine(later().code, *options), runs)
 
     def tiered(self, tier: Literal["auto", "vm", "llvm"]) -> Program:
         """Return a copy that runs on another tier, as do the derivatives made from it.
@@ -164,8 +184,12 @@ class Program(Runner):
 
     def _passed(self, stage, code, runs=1, **given):
         """Run one stage of the pipeline with this program's options; `given` are arguments of the stage."""
+        return pipeline.run(stage, code, self._pass_options(runs), **given)
+
+    def _pass_options(self, runs=1, unrolls=True):
+        """Return the properties of this program on which passes depend."""
         options = self._may_vectorise, self._keeps_arrays, self._gathers, self._tier == "llvm", runs, self._disabled
-        return pipeline.run(stage, code, pipeline.Options(self._exact, *options, self._rolls_small), **given)
+        return pipeline.Options(self._exact, *options, self._rolls_small, unrolls)
 
     @property
     def _applied_passes(self) -> tuple:
@@ -544,7 +568,7 @@ class Program(Runner):
             raise MalformedProgram(f"this program is damaged: {error}. Record it again") from None
 
     #: optional attributes of a state, with their types
-    _optional = dict.fromkeys(("_rolls", "_rolls_small", "_gathers", "_keeps_arrays"), bool)
+    _optional = dict.fromkeys(("_rolls", "_rolls_small", "_defers", "_gathers", "_keeps_arrays"), bool)
     _optional |= dict.fromkeys(("_history", "_searches"), tuple)
     _optional |= {"_source": callable}
     _optional |= {"_tier": TIERS.__contains__, "_disabled": lambda x: type(x) is frozenset and x <= {*pipeline.names()}}

@@ -83,6 +83,8 @@ class Options(NamedTuple):
         Names of the disabled rows.
     rolls_small : bool
         Whether loops over small arrays are rolled, which shortens the passes after.
+    unrolls : bool
+        Whether short loops are unrolled before the program runs.
     """
 
     exact: bool = False
@@ -93,6 +95,7 @@ class Options(NamedTuple):
     runs: int = 1
     disabled: frozenset = frozenset()
     rolls_small: bool = False
+    unrolls: bool = True
 
 
 _DEFAULT = Options()
@@ -193,6 +196,11 @@ _finds_loops, _has_adjoints, _is_exact = map(operator.attrgetter, ("finds_loops"
 def _rolls_small(options):
     """Return whether loops over small arrays are rolled."""
     return options.finds_loops and options.rolls_small
+
+
+def _unrolls(options):
+    """Return whether short loops are unrolled."""
+    return _rolls_small(options) and options.unrolls
 
 
 # ---------------------------------------------------------------------------------------------- rows
@@ -347,7 +355,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "loop_recovery", _unroll_short_loops, ("run",),
         "loops with short bodies unrolled again",
-        "Muchnick (1997), Advanced compiler design and implementation, section 17.4.3", applies=_rolls_small,
+        "Muchnick (1997), Advanced compiler design and implementation, section 17.4.3", applies=_unrolls,
     ),
     Pass("scalarise", _scalarise_calls, ("run", "loop body"), *_SCALARISE, applies=_finds_loops),
     Pass(

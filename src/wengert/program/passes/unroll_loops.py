@@ -20,6 +20,7 @@ import numpy as np
 
 from wengert.program.ir.ir import Listing, c_strides, kind_of, operands
 from wengert.program.ir.opcodes import Op
+from wengert.program.passes import cost
 from wengert.program.passes.loop_recovery import FLAG, Loop, is_loop
 
 _FLOAT = np.dtype(float)
@@ -33,13 +34,24 @@ _MAX_SHARE = 0.1
 
 def unroll_short_loops(code: Listing) -> Listing:
     """Return the program with its loops unrolled if they are short; the same program if not, or if there are none."""
+    chosen = _short_loops(code)[0]
+    return _Unroller(code, {id(loop) for loop in chosen}).run() if chosen else code
+
+
+def runs_to_pay(code: Listing) -> int:
+    """Return the number of runs after which the time saved by unrolling exceeds its cost; 0 if no loop is unrolled."""
+    chosen, length, arrays = _short_loops(code)
+    saved = cost.UNROLLED_ITERATION * sum(loop.steps for loop in chosen)
+    return 1 + int((cost.UNROLL_ARRAY * arrays + cost.UNROLL_SCALAR * length) / saved) if chosen else 0
+
+
+def _short_loops(code):
+    """Return the loops if they are short, and how many instructions and how many with arrays all iterations have."""
     chosen = [call.compute for call in code.calls if is_loop(call)]
     length = sum(loop.steps * len(loop.body) for loop in chosen)
     arrays = sum(loop.steps * _array_count(loop.body) for loop in chosen)
     most = _MAX_ARRAYS_AMONG_SCALARS if arrays < _MAX_SHARE * length else _MAX_ARRAYS
-    if not chosen or length > _MAX_LENGTH or arrays > most:
-        return code
-    return _Unroller(code, {id(loop) for loop in chosen}).run()
+    return [] if length > _MAX_LENGTH or arrays > most else chosen, length, arrays
 
 
 def _array_count(body):

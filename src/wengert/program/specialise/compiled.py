@@ -626,6 +626,7 @@ class Compiled(Caller):
                 try:
                     with unnoted():
                         program = record.trace(self.f, args, kwargs, reading, self.exact, self._disabled)
+                    program._defers = self.tier == "auto"
                     return program if self.tier == "auto" else program.tiered(self.tier)
                 except NotSeen:
                     self._scan_all()
