@@ -23,6 +23,7 @@ from wengert.program.ir.ir import Listing, kind_of, stacked
 from wengert.program.ir.printer import printed
 from wengert.program.ir.verify import TIERS, MalformedProgram, Verifier, check_fields, expect, is_a, is_count
 from wengert.program.passes import pipeline, simplify
+from wengert.program.passes.loop_recovery import is_loop
 from wengert.program.passes.scalarise import nanoseconds
 from wengert.program.passes.unroll_loops import runs_to_pay
 from wengert.program.report.dot import to_dot
@@ -88,7 +89,8 @@ class Program(Runner):
     """
 
     _rolls = True
-    _rolls_small = False  # whether loops over small arrays are rolled: see `_with_loops`
+    _rolls_small = False  # whether loops over small arrays are rolled: see `_with_loops`. Derivatives look for loops
+    # only if the function has some
     _defers = False  # whether these loops are unrolled only after some calls, so that the first one takes less time
     _gathers = True  # whether stencil fusion runs
     _keeps_arrays = False  # scalar replacement did not pay for the function, so its derivatives skip it
@@ -434,7 +436,7 @@ class Program(Runner):
         run = self._passed("derivative", listing)
         made = Program(name, run.code, self._form, result, self._exact, self._example, self._floats)
         made._rolls, made._tier, made._keeps_arrays = self._rolls, self._tier, self._keeps_arrays
-        made._rolls_small = self._rolls_small
+        made._rolls_small = self._rolls_small and any(map(is_loop, self._vectorised_ir().calls))
         made._disabled, made._history, made._source = self._disabled, tuple(run.log), self._source
         return made
 

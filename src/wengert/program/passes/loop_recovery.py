@@ -41,6 +41,7 @@ _LEAVES = sorted(opcodes(access=""))
 _IS_LEAF = np.isin(np.arange(Op.OPS), _LEAVES)
 _SUMS = OPCODES["add"], OPCODES["subtract"]
 _DATA_MOVEMENT = (Op.LOAD, Op.VIEW, Op.PLACE, Op.PACK, Op.STOP)
+_MOVES = _IS_LEAF | np.isin(np.arange(Op.OPS), _DATA_MOVEMENT)
 
 #: type ids up to this one are scalar types
 FLAG = 1
@@ -195,7 +196,7 @@ def recover_small_loops(code, optimised):
 
     Such a loop saves the time of later passes, which see its body once.
     """
-    if len(code) < _MIN_ROLLED_LENGTH or not _may_repeat(code):
+    if len(code) < _MIN_ROLLED_LENGTH or not _repeats_arrays(code) or not _may_repeat(code):
         return code
     found = _LoopSearch(code, optimised).loop()
     return code if found is None else recover_small_loops(simplify.live(found), optimised)
@@ -210,6 +211,20 @@ def recover_loops(code):
         return code
     found = _LoopSearch(code).loop()
     return code if found is None else recover_loops(simplify.live(found))
+
+
+def _repeats_arrays(code):
+    """Return whether some computation on arrays occurs often enough for a loop."""
+    op, kind = code.op, code.type
+    computes = _computes_arrays(op, kind)
+    words = op[computes] * np.int64(1 + len(code.types)) + kind[computes]
+    words.sort()
+    return bool((words[_MIN_STEPS - 1 :] == words[: len(words) - _MIN_STEPS + 1]).any())
+
+
+def _computes_arrays(op, kind):
+    """Return a mask of the instructions that compute arrays, rather than move or view elements."""
+    return (kind > FLAG) & ~_MOVES[op]
 
 
 def _may_repeat(code):
@@ -392,6 +407,8 @@ class _Candidate:
     def __init__(self, search, period, start, steps):
         self.search, self.code, self.period = search, search.code, period
         self.start, self.at = start, search.computing[start : start + steps * period].reshape(steps, period)
+        if search.optimised is not None and not self._has_arrays():
+            raise _NotALoop
         self._classify_operands()
         self._cut()
         self._check_profit()
@@ -482,12 +499,15 @@ class _Candidate:
     def is_same(values):
         return bool(values[0] == values[-1] and (values == values[0]).all())
 
+    def _has_arrays(self):
+        """Return whether an iteration computes arrays."""
+        first = self.at[0]
+        return bool(_computes_arrays(self.search.op[first], self.search.kind[first]).any())
+
     def _check_profit(self):
         """Raise `_NotALoop` unless the loop saves much memory and an iteration outweighs the loop overhead."""
         search = self.search
         if search.optimised is not None:
-            if not ((search.kind[self.at[0]] > FLAG) & ~np.isin(search.op[self.at[0]], _DATA_MOVEMENT)).any():
-                raise _NotALoop  # scalar code
             return
         arrays = [i for i in self.at[0].tolist() if search.kind[i] > FLAG and search.op[i] != Op.VIEW]
         step = sum(map(search.size, arrays))
