@@ -4,7 +4,7 @@
 Most calls of eager code have this form.
 `recorded` does for them what `dispatch.function` does for every call, without the steps that cannot apply: weakly typed
 floats, subclasses, other dtypes, complex values, nested levels, ``out=``. In a recording for replay, it serves
-functions with a rule of their own, such as products of matrices.
+functions with a rule for each differentiable argument, and those that move elements.
 Which functions and options qualify is read from the registry row once, and kept in its column `route`.
 """
 
@@ -90,8 +90,8 @@ cdef class Route:
                 differentiable = i in row.vjps
             self.wrt |= <uint64_t>differentiable << i
         self.has_names = signature(fun) is not None
-        self.is_recorded = (self.kind == STRUCTURAL and row.kind == "structural" and row.condition is None
-                            and not row.sequence and row.variadic is None)
+        self.is_recorded = self.kind in (VIEW, REARRANGEMENT) or (
+            self.kind == STRUCTURAL and row.condition is None and row.variadic is None)
 
 
 cdef bint is_option(object x):
@@ -267,7 +267,7 @@ cdef object finished(compute, row, Route route, Operands operands, tuple args, l
             operand = args[source[0]] if source[1] < 0 else args[source[0]][source[1]]
             if type(operand) is ArrayVar and var.shares_memory(<ArrayVar>operand, y):
                 return array_var((<ArrayVar>operand).buffer, <cnp.ndarray>y)
-    if route.kind == VIEW or route.kind == REARRANGEMENT:
+    if (route.kind == VIEW or route.kind == REARRANGEMENT) and not level.recording:
         found = index_map(compute, operands, values, kwargs)
         if found is None:
             return NotImplemented
@@ -301,7 +301,10 @@ cdef object replayable(Tape tape, Node node, y):
     """Append an entry of a recording for replay, which needs of traced arrays only the layout."""
     cdef list values = list(node.args), sources = []
     for position, item, buffer, view, slot in node.sources:
-        values[position] = None
+        if item < 0:
+            values[position] = None
+        else:
+            (<list>values[position])[item] = None       # a list that the direct path made
         sources.append((position, item, buffer, None if view is None else view_descriptor(view, True), slot))
     node.args = tuple(values)
     node.sources = sources

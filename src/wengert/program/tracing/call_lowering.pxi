@@ -17,7 +17,7 @@ cdef int32_t side_of(Definitions ssa, Buffer buffer, cnp.ndarray view, int32_t s
         return ssa.read(buffer, view)
     if slot >= 0:
         return ssa.of_slot[slot]
-    return ssa.code.constant(c) if view is None else ssa.plain(view)
+    return ssa.code.constant(c) if view is None else ssa.kept(view)
 
 
 cdef int32_t lower_elementwise(Definitions ssa, Node node) except -1:

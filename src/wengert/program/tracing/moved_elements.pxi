@@ -98,18 +98,40 @@ cdef int32_t lower_index(Definitions ssa, Node node) except -1:
 
 cdef int32_t lower_rearrangement(Definitions ssa, Node node, list args, list values) except -2:
     """Emit a call whose result consists of elements of its operands; -1 if no instruction does this."""
-    cdef Py_ssize_t start = 1
-    cdef list arrays = []
+    cdef list views = []
     if node.y is None or node.row.fun is np.pad and not is_moving_pad(args, node.kwargs or {}):
         return -1
     for position, _, buffer, view, _ in node.sources:
         if buffer is None or position in node.row.choices:
             return -1
-        arrays.append(numbers_like(view, start))
-        start += (<object>view).size
+        views.append(view)
     fun = node.compute or node.row.fun
-    key = (static(fun), static(args), static(node.kwargs), tuple([(x.shape, x.strides) for x in arrays]))
-    return emit_moved(ssa, key, lambda: fun(*numbered(args, arrays), **node.kwargs or {}), values, node.y)
+    key = (static(fun), key_of_arguments(args), static(node.kwargs) if node.kwargs else None,
+           tuple([((<object>view).shape, (<object>view).strides) for view in views]))
+
+    def numbers():
+        start, arrays = 1, []
+        for view in views:
+            arrays.append(numbers_like(view, start))
+            start += view.size
+        return fun(*numbered(args, arrays), **node.kwargs or {})
+
+    return emit_moved(ssa, key, numbers, values, node.y)
+
+
+cdef tuple key_of_arguments(args):
+    """Return a hashable key of arguments, as `static` does, with a short path for operands and integers."""
+    cdef list found = []
+    for x in args:
+        if type(x) is Operand:
+            found.append((<object>x).position)
+        elif type(x) is list or type(x) is tuple:
+            found.append((type(x), key_of_arguments(x)))
+        elif type(x) is int:
+            found.append((int, x))
+        else:
+            found.append(static(x))
+    return tuple(found)
 
 
 cdef int32_t emit_moved(Definitions ssa, key, numbers, list values, y) except -2:
@@ -118,7 +140,7 @@ cdef int32_t emit_moved(Definitions ssa, key, numbers, list values, y) except -2
     `numbers` returns for each result element its index in the concatenated operands, from 1, or 0 for a zero.
     The indices are cached by `key`.  Few strided pieces become views and placements, other indices a gather.
     """
-    cdef int32_t v, found
+    cdef int32_t v, found, kind, index
     cdef tuple double = (DOUBLE, (<object>y).shape, None)
     for v in values:
         if ssa.code.types[ssa.code.kinds[v]][0] != DOUBLE or ssa.code.kinds[v] <= FLAG:
@@ -131,6 +153,8 @@ cdef int32_t emit_moved(Definitions ssa, key, numbers, list values, y) except -2
         pieces = regular_pieces(where, np.cumsum([1, *sizes]))
         if pieces is None and len(values) == 1 and sizes[0] <= 0x7fffffff and where.min() > 0:
             pieces = ssa.constant_array(np.ascontiguousarray(where - 1, dtype=np.int32))
+        if type(pieces) is list:        # tables are searched once
+            pieces = [(source, view, ssa.code.entry(ssa.code.views, "view", place)) for source, view, place in pieces]
         ssa.moves[key] = pieces
     pieces = ssa.moves[key]
     if pieces is None:
@@ -138,10 +162,11 @@ cdef int32_t emit_moved(Definitions ssa, key, numbers, list values, y) except -2
     values = [in_c_order(ssa, v) for v in values]
     if type(pieces) is not list:
         return emit(ssa.code, GATHER, values[0], pieces, -1, ssa.code.type_of(double))
-    is_whole = len(pieces) == 1 and pieces[0][2][1] == double[1]
-    found = -1 if is_whole else ssa.code.filled(0.0, double[1])
-    for source, view, place in pieces:
-        found = ssa.code.place(found, place, ssa.code.view(values[source], view, DOUBLE), double)
+    kind = kind_of(ssa, y)
+    is_whole = len(pieces) == 1 and ssa.code.views[<int>pieces[0][2]][1] == double[1]
+    found = -1 if is_whole else ssa.filled(DOUBLE, double[1], ssa.code.constant(0.0))
+    for source, view, index in pieces:
+        found = emit(ssa.code, PLACE, found, index, ssa.code.view(values[source], view, DOUBLE), kind)
     return found
 
 

@@ -101,6 +101,7 @@ cdef class Definitions:
     cdef Py_ssize_t processed       # number of entries processed
     cdef bint is_passive            # in a passive block, whose results carry no derivative
     cdef dict constants             # (type id, bytes): number of a small constant array
+    cdef dict kept_arrays           # (shape, bytes) of a small constant operand: its value
     cdef dict kinds                 # shape: type id of a C-ordered double array
     cdef dict broadcasts            # (type id, shape): broadcasting view, None if there is none
     cdef dict moves                 # static key of a call that only moves elements: where they come from
@@ -114,6 +115,7 @@ cdef class Definitions:
         self.memories = {}
         self.kinds = {}
         self.constants = {}
+        self.kept_arrays = {}
         self.moves = {}
         self.broadcasts = {}
         self.guard_lines = {}
@@ -344,6 +346,16 @@ cdef class Definitions:
         if x.size and x.dtype == DOUBLE and is_flat(x) and not np.signbit(x).any():
             return self.filled(x.dtype, x.shape, self.code.constant(x.flat[0]))
         return self.constant_array(x.copy(order="K"))
+
+    cdef int32_t kept(self, cnp.ndarray x) except -1:
+        """Return the value of a constant operand; small arrays with the same content share it."""
+        if not cnp.PyArray_IS_C_CONTIGUOUS(x) or cnp.PyArray_NBYTES(x) > MAX_SHARED_BYTES or x.dtype is not DOUBLE:
+            return self.plain(x)
+        key = (<object>x).shape, (<char *>cnp.PyArray_DATA(x))[:cnp.PyArray_NBYTES(x)]
+        found = self.kept_arrays.get(key)
+        if found is None:
+            found = self.kept_arrays[key] = self.plain(x)
+        return found
 
     # ------------------------------------------------------------------------------------------ entries
 
