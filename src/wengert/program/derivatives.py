@@ -16,6 +16,7 @@ from wengert.program.derive import source_transform
 from wengert.program.ir.ir import kind_of
 from wengert.program.ir.reference import example_of
 from wengert.program.jacobian import accumulate
+from wengert.program.passes.cost import HESSIAN_INSTRUCTION, SAVED_BY_HESSIAN
 from wengert.program.passes.scalarise import nanoseconds
 from wengert.program.report.schedule import operations
 from wengert.program.signature import Result, Slot, as_inputs
@@ -30,6 +31,9 @@ MAX_UNROLLED_PER_INSTRUCTION = 64
 MIN_SHORTENING = 4
 #: Lower bound on the time of a scalar Jacobian, relative to the scalar function, which it contains.
 MIN_RELATIVE_TIME = 1.5
+
+#: Instructions of a function from which on its Hessian is first computed direction by direction.
+MIN_SWEPT_LENGTH = 200
 
 DOUBLE = {np.dtype(float)}
 FIRST_OUTPUT = Result(Slot(0))
@@ -123,6 +127,22 @@ def jacobian(program, argnums):
 def hessian(program, argnums):
     gradient = _grad_of(program, *program._scalar_code("hessian"), argnums)
     return _unrolled(gradient, f"hessian({program._name})", argnums, True)
+
+
+def first_hessian(program, argnums):
+    """Return the Hessian by one product of the gradient's tangent per direction, with its loops kept as loops.
+
+    It takes a small part of the time to prepare that `hessian` takes, whose program is `_later`.
+    Returns None for short programs.
+    """
+    if program._exact or len(program._listing) < MIN_SWEPT_LENGTH:
+        return None
+    program._input("hessian", argnums)
+    gradient = program._with_loops().grad(argnums)
+    made = backends.stacked_jacobian(gradient, argnums, True, f"hessian({program._name})", False, 1)
+    saved = SAVED_BY_HESSIAN * made._runs_per_call * nanoseconds(made._listing)
+    made._later = 1 + int(HESSIAN_INSTRUCTION * len(program._listing) / saved), lambda: program.hessian(argnums)
+    return made
 
 
 def _unrolled(program, name, argnums, is_symmetric):

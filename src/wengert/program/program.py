@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import io
 import pickle
 import zlib
@@ -91,7 +90,8 @@ class Program(Runner):
     _rolls = True
     _rolls_small = False  # whether loops over small arrays are rolled: see `_with_loops`. Derivatives look for loops
     # only if the function has some
-    _defers = False  # whether these loops are unrolled only after some calls, so that the first one takes less time
+    _unrolls = True  # whether those with short bodies are unrolled before the program runs
+    _later: tuple | None = None  # after how many calls another form of the program pays, and a function that builds it
     _gathers = True  # whether stencil fusion runs
     _keeps_arrays = False  # scalar replacement did not pay for the function, so its derivatives skip it
     _tier = "auto"  # see `tiered`
@@ -136,25 +136,23 @@ class Program(Runner):
     def _vm(self) -> Machine:
         """The VM for this program, built on first use."""
         if self._machine is None:
-            self._machine = self._deferred_vm() or Machine(
-                self._lowered_ir(), self._exact, self._tier, self._disabled
-            )
+            self._machine = Machine(self._lowered_ir(), self._exact, self._tier, self._disabled)
         return self._machine
 
-    def _deferred_vm(self):
-        """Return a VM that runs short loops as loops, until unrolling them pays; None if there are none."""
-        if not (self._defers and self._rolls_small) or self._exact or "loop_recovery" in self._disabled:
-            return None
-        code, scalars = self._vectorised_ir(), self._scalar_ir()
-        runs = runs_to_pay(code)
+    def _first_form(self) -> Program:
+        """Return the same program with short loops kept as loops, which takes less time to prepare.
+
+        Its `_later` is this program. Returns this program if it has no such loops.
+        """
+        if not self._rolls_small or self._exact or "loop_recovery" in self._disabled:
+            return self
+        runs = runs_to_pay(self._vectorised_ir())
         if not runs:
-            return None
-        first, later = (
-            functools.partial(pipeline.run, "run", code, self._pass_options(unrolls=unrolls), scalars=scalars)
-            for unrolls in (False, True)
-        )
-        options = False, self._tier, self._disabled
-        return Machine(first().code, *options, lambda: Machine(later().code, *options), runs)
+            return self
+        made = copy.copy(self)
+        made._derived = dict(self._derived)  # the vectorised IR
+        made._unrolls, made._later = False, (runs, lambda: self)
+        return made
 
     def tiered(self, tier: Literal["auto", "vm", "llvm"]) -> Program:
         """Return a copy that runs on another tier, as do the derivatives made from it.
@@ -186,12 +184,9 @@ class Program(Runner):
 
     def _passed(self, stage, code, runs=1, **given):
         """Run one stage of the pipeline with this program's options; `given` are arguments of the stage."""
-        return pipeline.run(stage, code, self._pass_options(runs), **given)
-
-    def _pass_options(self, runs=1, unrolls=True):
-        """Return the properties of this program on which passes depend."""
         options = self._may_vectorise, self._keeps_arrays, self._gathers, self._tier == "llvm", runs, self._disabled
-        return pipeline.Options(self._exact, *options, self._rolls_small, unrolls)
+        loops = self._rolls_small, self._unrolls
+        return pipeline.run(stage, code, pipeline.Options(self._exact, *options, *loops), **given)
 
     @property
     def _applied_passes(self) -> tuple:
@@ -551,7 +546,8 @@ class Program(Runner):
         state = {**self.__dict__, "_version": verify.form()}
         for name in ("_machine", "_expanded", "_derived"):
             del state[name]
-        state.pop("_source", None)
+        for name in ("_source", "_later"):
+            state.pop(name, None)
         return state
 
     def __setstate__(self, state):
@@ -570,7 +566,7 @@ class Program(Runner):
             raise MalformedProgram(f"this program is damaged: {error}. Record it again") from None
 
     #: optional attributes of a state, with their types
-    _optional = dict.fromkeys(("_rolls", "_rolls_small", "_defers", "_gathers", "_keeps_arrays"), bool)
+    _optional = dict.fromkeys(("_rolls", "_rolls_small", "_unrolls", "_gathers", "_keeps_arrays"), bool)
     _optional |= dict.fromkeys(("_history", "_searches"), tuple)
     _optional |= {"_source": callable}
     _optional |= {"_tier": TIERS.__contains__, "_disabled": lambda x: type(x) is frozenset and x <= {*pipeline.names()}}

@@ -12,7 +12,7 @@ from wengert.core.levels import Unrecorded
 from wengert.core.modes.pullback import was_written
 from wengert.core.operands.var import as_numpy, given_float, holds_traced, is_scalar, is_var, plain
 from wengert.errors import TracedValueError
-from wengert.program.derivatives import NotDerivable
+from wengert.program.derivatives import NotDerivable, first_hessian
 from wengert.program.elements import of_elements
 from wengert.program.passes import pipeline
 from wengert.program.program import Program
@@ -87,9 +87,12 @@ def trace_alone(f, args) -> Program:
     return trace(f, tuple(args), {}, _NothingRead(f))
 
 
-def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False, disabled: frozenset = frozenset()) -> Program:
+def trace(
+    f, args: tuple, kwargs: dict, reading, exact: bool = False, disabled: frozenset = frozenset(), defers: bool = False
+) -> Program:
     """Return the program of `f` at these arguments; `reading` holds captured values, `disabled` names passes.
 
+    With `defers`, a form that takes less time to prepare, if the final one, its `_later`, takes much longer.
     Its inputs are the leaves of the arguments, followed by those of `reading`.
     The program of a derivative is made from that of its function if possible, and otherwise traced itself.
     """
@@ -105,7 +108,7 @@ def trace(f, args: tuple, kwargs: dict, reading, exact: bool = False, disabled: 
             program = _traced(_innermost_function, f, given, kwargs, reading, exact, disabled)
             try:
                 if program._is_float64:
-                    return derive(program)
+                    return _first_form(program, f, derive) if defers else derive(program)
                 reason = "it takes or returns values that are not float64"
             except NotDerivable as error:
                 reason = str(error)
@@ -138,6 +141,13 @@ def _differentiated(program, f):
     for _ in range(f.order):
         program = program.jacobian(f.argnums) if program._output_shape else program.grad(f.argnums)
     return program
+
+
+def _first_form(program, f, derive):
+    """Return a derivative's program in the form that takes the least time to prepare."""
+    is_hessian = type(f) is Hessian and not isinstance(f.f, Operator)
+    found = first_hessian(program, f.argnums) if is_hessian else None
+    return derive(program)._first_form() if found is None else found
 
 
 def _is_single_direction(x, v):

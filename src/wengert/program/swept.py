@@ -38,11 +38,13 @@ class Swept(Program):
     count : int, optional
         Number of directions; by default the size of the result (by rows) or of the argument.
     name : str
+    at_once : int, optional
+        Limit on the directions of a batch; by default as many as fit into a cache.
     """
 
     _directs_units = False  # whether the directions are the unit vectors, in order
 
-    def __init__(self, program, argnums, by_rows, name, count=None):
+    def __init__(self, program, argnums, by_rows, name, count=None, at_once=None):
         code, y = program._differentiable("jacobian")
         number = program._input("jacobian", argnums)
         self._dtype, self._x, _ = kind_of(code, code.inputs[number])
@@ -56,7 +58,7 @@ class Swept(Program):
         )
         self._disabled = program._disabled
         self._count = math.prod(self._lines) if count is None else count
-        self._chunks = max(1, -(-self._count // self._most_at_once()))
+        self._chunks = max(1, -(-self._count // (at_once or self._most_at_once())))
         self._width = -(-self._count // self._chunks)
 
     def _check_parts(self, verifier):
@@ -210,8 +212,8 @@ class Stacked(Swept):
 
     _directs_units = True
 
-    def __init__(self, program, argnums, is_symmetric, name, by_rows):
-        super().__init__(program, argnums, by_rows, name)
+    def __init__(self, program, argnums, is_symmetric, name, by_rows, at_once=None):
+        super().__init__(program, argnums, by_rows, name, at_once=at_once)
         self._is_symmetric = is_symmetric
 
     def _check_parts(self, verifier):

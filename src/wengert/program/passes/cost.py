@@ -120,11 +120,13 @@ def _of_call(name, is_product, given, shapes, shape):
     return total
 
 
-# ---- unrolling of short loops, see docs/explanation/decisions/0085-first-calls-of-loops.md
+# ---- forms that replace the first one, see docs/explanation/decisions/0085-first-calls-of-loops.md
 
 #: time that an unrolled iteration saves per run; cost of unrolling per instruction on arrays, and per instruction
 UNROLLED_ITERATION = 500.0
 UNROLL_ARRAY, UNROLL_SCALAR = 1.2e4, 1e3
+#: preparing a Hessian per instruction of the function, and the share of the time of one product per direction it saves
+HESSIAN_INSTRUCTION, SAVED_BY_HESSIAN = 2.5e6, 0.5
 
 # ---- stencil regions, see docs/explanation/decisions/0037-stencil-fusion.md
 

@@ -99,7 +99,7 @@ class _Reassociation:
         reads = np.zeros(len(code), bool)
         named = _columns()[code.op]
         for bit, column in ((1, code.a), (2, code.b), (4, code.c)):
-            reads |= ((named & bit) > 0) & (column >= 0) & is_wanted[np.maximum(column, 0)]
+            reads |= is_wanted[np.where((named & bit) > 0, column, -1)] & (column >= 0) & ((named & bit) > 0)
         for i in np.flatnonzero(reads | (code.op == Op.CALL) | (code.op == Op.PACK)).tolist():
             for v in set(operands(code, i)):
                 found.setdefault(v, []).append(i)

@@ -175,16 +175,12 @@ def tier(program) -> list[str]:
 
 
 def _tiers(machine):
-    if machine.unrolled is not None:
-        return _tiers(machine.unrolled)
     bodies = [line for body in machine.bodies for line in _tiers(body)]
     return [*_tier(machine), *[f"loop body: {line}" for line in dict.fromkeys(bodies)]]
 
 
 def _tier(machine):
     report = machine.report
-    if machine.has_successor:
-        return [f"vm; loops are unrolled after {machine.due:.0e} runs"]
     if report is None:
         return [f"vm; llvm after {machine.due:.0e} runs if llvmlite is installed" if machine.due else "vm"]
     if not report.compiled:

@@ -495,7 +495,12 @@ class Compiled(Caller):
                     self._move_to_front(table, full, path)
                 number = path.calls + 1  # counting the trace
                 if number >= path.due:
-                    path.due = self._next_due(number)
+                    if number >= path.switch:
+                        with self._lock:
+                            y = path.replaced(leaves) or y
+                    path.set_due(self._next_due(number))
+                    if self.recheck is None:
+                        return path, y
                     matches = self._matches_f(path, _restored(path.program, y), reading, args, kwargs, leaves)
                     return (path, y) if matches else None
                 return path, y
@@ -625,8 +630,8 @@ class Compiled(Caller):
                 reading.frozen = known if frozen == known else frozen
                 try:
                     with unnoted():
-                        program = record.trace(self.f, args, kwargs, reading, self.exact, self._disabled)
-                    program._defers = self.tier == "auto"
+                        defers = self.tier == "auto"
+                        program = record.trace(self.f, args, kwargs, reading, self.exact, self._disabled, defers)
                     return program if self.tier == "auto" else program.tiered(self.tier)
                 except NotSeen:
                     self._scan_all()

@@ -16,6 +16,8 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
 from cpython.tuple cimport PyTuple_GET_SIZE
 
+import sys
+
 import numpy as np
 
 from wengert.program.tracing.arguments cimport Arguments, Template, is_array_of, is_same, snapshot_of, template_of
@@ -32,21 +34,42 @@ cdef extern from "Python.h":
 #: a guard failed, or a NumPy call raised for these values; f may take another branch for them
 FAILURES = (GuardError, ArithmeticError, np.linalg.LinAlgError)
 cdef object float64 = np.float64
+cdef Py_ssize_t NEVER = sys.maxsize
 
 
 @cython.final
 cdef class Path:
     """A specialised program, its number of replays, and the number of the call at which it is next compared with f.
 
+    `switch` is the number of the call from which on another form of the program pays, see `replace`.
     `rounding` is the largest difference from f, in units in the last place, that was identified as rounding.
     """
 
     cdef readonly object program
-    cdef public Py_ssize_t calls, due
+    cdef public Py_ssize_t calls, due, switch
     cdef public double rounding
 
     def __init__(self, program, Py_ssize_t due):
-        self.program, self.due = program, due
+        self.program, self.switch = program, NEVER if program._later is None else program._later[0]
+        self.set_due(due)
+
+    def set_due(self, Py_ssize_t due):
+        """Set the number of the next call that is compared with f; a switch is such a call, too."""
+        self.due = min(due, self.switch)
+
+    def replaced(self, list leaves):
+        """Switch to the other form of the program and return its outputs; None if it does not run at this point."""
+        build = self.program._later[1]
+        self.switch = NEVER
+        try:
+            program = build()
+            y = program._try_execute(leaves)
+        except Exception:               # the first form is right; only its speed is at stake
+            return None
+        if type(y) is not list:
+            return None
+        self.program = program
+        return y
 
 
 @cython.final

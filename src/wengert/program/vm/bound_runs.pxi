@@ -4,15 +4,13 @@
 cdef class BoundRun(Repeated):
     """A VM bound to input and output arrays of float64 in C order, whose elements the caller changes between runs."""
 
-    cdef Machine owner, vm          # the VM that the program has, and the one that runs: the same, or the next one
+    cdef Machine owner, vm          # the VM that the program has, and the one that runs: the same, or its LLVM tier
     cdef Workspace w
     cdef list held                  # the arrays
     cdef list moved                 # pairs of a Value and the array to which it is copied after each run
 
     def __init__(self, Machine owner, list inputs, list outputs):
-        cdef Machine vm = owner
-        while vm.next_vm is not None:
-            vm = vm.next_vm
+        cdef Machine vm = owner if owner.llvm_vm is None else owner.llvm_vm
         cdef Workspace w = vm.spaces.pop() if vm.spaces else new_workspace(vm)
         cdef Allocation alloc
         cdef Value value
@@ -46,9 +44,9 @@ cdef class BoundRun(Repeated):
         return failed
 
     def count(self, Py_ssize_t runs):
-        """Count runs, after enough of which the next VM is built; return whether a new bound run would use it."""
+        """Count runs, after enough of which the LLVM tier is built; return whether a new bound run would use it."""
         self.owner.runs += runs
-        return self.owner.next_vm is not None and self.vm is self.owner or 0 < self.owner.due <= self.owner.runs
+        return self.owner.llvm_vm is not None and self.vm is self.owner or 0 < self.owner.due <= self.owner.runs
 
     def release(self):
         """Return the workspace to the VM; there are no runs after this."""

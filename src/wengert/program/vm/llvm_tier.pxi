@@ -80,22 +80,15 @@ cdef int build_llvm(Machine vm) except -1:
     llvm_vm.tier, llvm_vm.disabled = "llvm", vm.disabled
     assemble(llvm_vm, low, listing)
     llvm_vm.kept.append(code)
-    vm.next_vm = llvm_vm
+    vm.llvm_vm = llvm_vm
     vm.spaces = []
     return 0
 
 
-cdef int replace_vm(Machine vm) except -1:
-    """Build the next VM during an ordinary run, which must not fail if that does."""
-    cdef object build = vm.successor
+cdef int try_build_llvm(Machine vm) except -1:
+    """Build the LLVM tier during an ordinary run, which must not fail if that does."""
     try:
-        if build is None:
-            return build_llvm(vm)
-        vm.successor, vm.due = None, 0
-        vm.next_vm = build()
-        vm.spaces = []
-        return 0
+        return build_llvm(vm)
     except Exception as reason:
-        if vm.report is not None:
-            vm.report.refused.append(f"{type(reason).__name__}: {reason}")
+        vm.report.refused.append(f"{type(reason).__name__}: {reason}")
         return 0

@@ -196,7 +196,6 @@ cdef class Machine(Run):
 
     `exact`: elementwise instructions run the same loops as the eager engine, and sums keep NumPy's order.
     `disabled`: passes disabled in what is built later: loop bodies, and the code for LLVM.
-    `successor`: builds the VM of the same program in a faster form, which replaces this one in run number `due`.
     """
 
     cdef readonly bint exact
@@ -218,23 +217,19 @@ cdef class Machine(Run):
     cdef readonly str tier          # "auto", "vm" or "llvm"
     cdef object disabled            # names of disabled passes
     cdef readonly object report     # of the LLVM tier: which VM instructions were compiled
-    cdef Machine next_vm            # the VM that replaces this one: that of the LLVM tier, or of another form
-    cdef object successor           # builds it if it is another form
+    cdef Machine llvm_vm            # the VM of the LLVM tier
     cdef object listing             # until the LLVM tier is built
-    cdef readonly Py_ssize_t runs, due  # runs so far, and the run before which the next VM is built; 0: never
+    cdef readonly Py_ssize_t runs, due  # runs so far, and the run before which the LLVM tier is built; 0: never
     cdef readonly Py_ssize_t count
     cdef tuple read                 # indices of the inputs that are read, if outputs are reused by later runs
     cdef tuple kept_run             # copies of these inputs, and the outputs
     cdef int changes                # consecutive runs for which these inputs had changed
 
-    def __init__(self, listing, exact=False, tier="vm", disabled=frozenset(), successor=None, due=0):
+    def __init__(self, listing, exact=False, tier="vm", disabled=frozenset()):
         cdef Lowering low = Lowering(listing, exact)
         self.tier, self.disabled = tier, disabled
         assemble(self, low, listing)
         self.read = inputs_to_compare(self, low)
-        if successor is not None:
-            self.successor, self.due = successor, due
-            return
         if tier != "vm":
             self.listing = listing
         if tier == "llvm":
@@ -250,20 +245,10 @@ cdef class Machine(Run):
     @property
     def bodies(self):
         """VMs of the loop bodies."""
-        if self.next_vm is not None:
-            return self.next_vm.bodies
+        if self.llvm_vm is not None:
+            return self.llvm_vm.bodies
         return [(<PythonStep>step).compute.machine for step in self.python
                 if step is not None and type((<PythonStep>step).compute) is LoopKernel]
-
-    @property
-    def unrolled(self):
-        """The VM of the other form of the program that replaced this one, or None."""
-        return self.next_vm if self.listing is None and self.report is None else None
-
-    @property
-    def has_successor(self):
-        """Whether another form of the program will replace this one."""
-        return self.successor is not None
 
     @property
     def bytes(self):
@@ -309,12 +294,12 @@ cdef class Machine(Run):
 
     @cython.wraparound(False)
     cdef object computed(self, inputs, list out):
-        if self.next_vm is not None:
-            return self.next_vm.computed(inputs, out)
+        if self.llvm_vm is not None:
+            return self.llvm_vm.computed(inputs, out)
         if self.due > 0:
             self.runs += 1
             if self.runs >= self.due:
-                replace_vm(self)
+                try_build_llvm(self)
                 return self.computed(inputs, out)
         cdef Workspace w = self.spaces.pop() if self.spaces else new_workspace(self)
         cdef Allocation alloc
@@ -350,12 +335,12 @@ cdef class Machine(Run):
                 return self.kept_run[1][0] if value.is_scalar else copied(self.kept_run[1][0], value.layout)
             found = self.completed([<object>inputs[j] for j in range(count)], None if given is None else [given])
             return found if type(found) is int else found[0]
-        if self.next_vm is not None:
-            return self.next_vm.single(inputs, count, given)
+        if self.llvm_vm is not None:
+            return self.llvm_vm.single(inputs, count, given)
         if self.due > 0:
             self.runs += 1
             if self.runs >= self.due:
-                replace_vm(self)
+                try_build_llvm(self)
                 return self.single(inputs, count, given)
         w = self.spaces.pop() if self.spaces else new_workspace(self)
         try:
@@ -403,12 +388,12 @@ cdef class Machine(Run):
     @cython.wraparound(False)
     def loop(self, loop, tuple values):
         """Return the result of a loop whose body this VM runs."""
-        if self.next_vm is not None:
-            return self.next_vm.loop(loop, values)
+        if self.llvm_vm is not None:
+            return self.llvm_vm.loop(loop, values)
         if self.due > 0:
             self.runs += loop.steps
             if self.runs >= self.due:
-                replace_vm(self)
+                try_build_llvm(self)
                 return self.loop(loop, values)
         cdef Workspace w = self.spaces.pop() if self.spaces else new_workspace(self)
         cdef Allocation alloc
@@ -422,7 +407,7 @@ cdef class Machine(Run):
     def bound(self, list inputs, list outputs):
         """Return a run on these arrays."""
         if self.due > 0 and self.runs >= self.due:
-            replace_vm(self)
+            try_build_llvm(self)
         return BoundRun(self, inputs, outputs)
 
     cdef int run_steps(self, Workspace w) except -2:
