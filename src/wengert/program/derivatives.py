@@ -16,8 +16,9 @@ from wengert.program.derive import source_transform
 from wengert.program.ir.ir import kind_of
 from wengert.program.ir.reference import example_of
 from wengert.program.jacobian import accumulate
-from wengert.program.passes.cost import HESSIAN_INSTRUCTION, SAVED_BY_HESSIAN
+from wengert.program.passes.cost import HESSIAN_ARRAY, HESSIAN_SCALAR, SAVED_BY_HESSIAN
 from wengert.program.passes.scalarise import nanoseconds
+from wengert.program.passes.unroll_loops import array_count
 from wengert.program.report.schedule import operations
 from wengert.program.signature import Result, Slot, as_inputs
 from wengert.registry import Primitive
@@ -34,6 +35,8 @@ MIN_RELATIVE_TIME = 1.5
 
 #: Instructions of a function from which on its Hessian is first computed direction by direction.
 MIN_SWEPT_LENGTH = 200
+#: Calls for which that must pay.
+MIN_SWEPT_CALLS = 8
 
 DOUBLE = {np.dtype(float)}
 FIRST_OUTPUT = Result(Slot(0))
@@ -133,16 +136,19 @@ def first_hessian(program, argnums):
     """Return the Hessian by one product of the gradient's tangent per direction, with its loops kept as loops.
 
     It takes a small part of the time to prepare that `hessian` takes, whose program is `_later`.
-    Returns None for short programs.
+    Returns None for short programs, and if it would pay for few calls only.
     """
     if program._exact or len(program._listing) < MIN_SWEPT_LENGTH:
         return None
     program._input("hessian", argnums)
     gradient = program._with_loops().grad(argnums)
     made = backends.stacked_jacobian(gradient, argnums, True, f"hessian({program._name})", False, 1)
+    arrays = array_count(program._listing)
+    cost = HESSIAN_ARRAY * arrays + HESSIAN_SCALAR * (len(program._listing) - arrays)
     saved = SAVED_BY_HESSIAN * made._runs_per_call * nanoseconds(made._listing)
-    made._later = 1 + int(HESSIAN_INSTRUCTION * len(program._listing) / saved), lambda: program.hessian(argnums)
-    return made
+    made._gathers = False  # stencil fusion takes longer than it saves
+    made._later = 1 + int(cost / saved), lambda: program.hessian(argnums)
+    return made if made._later[0] >= MIN_SWEPT_CALLS else None
 
 
 def _unrolled(program, name, argnums, is_symmetric):

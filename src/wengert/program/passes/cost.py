@@ -125,8 +125,9 @@ def _of_call(name, is_product, given, shapes, shape):
 #: time that an unrolled iteration saves per run; cost of unrolling per instruction on arrays, and per instruction
 UNROLLED_ITERATION = 500.0
 UNROLL_ARRAY, UNROLL_SCALAR = 1.2e4, 1e3
-#: preparing a Hessian per instruction of the function, and the share of the time of one product per direction it saves
-HESSIAN_INSTRUCTION, SAVED_BY_HESSIAN = 2.5e6, 0.5
+#: preparing a Hessian, per instruction of the function on arrays and per other one; the share of the time of one
+#: product per direction that it saves
+HESSIAN_ARRAY, HESSIAN_SCALAR, SAVED_BY_HESSIAN = 2.5e6, 1e5, 0.75
 
 # ---- stencil regions, see docs/explanation/decisions/0037-stencil-fusion.md
 

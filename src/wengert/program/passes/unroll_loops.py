@@ -49,12 +49,12 @@ def _short_loops(code):
     """Return the loops if they are short, and how many instructions and how many with arrays all iterations have."""
     chosen = [call.compute for call in code.calls if is_loop(call)]
     length = sum(loop.steps * len(loop.body) for loop in chosen)
-    arrays = sum(loop.steps * _array_count(loop.body) for loop in chosen)
+    arrays = sum(loop.steps * array_count(loop.body) for loop in chosen)
     most = _MAX_ARRAYS_AMONG_SCALARS if arrays < _MAX_SHARE * length else _MAX_ARRAYS
     return [] if length > _MAX_LENGTH or arrays > most else chosen, length, arrays
 
 
-def _array_count(body):
+def array_count(body):
     """Return the number of instructions that the VM lowers one by one: those with arrays, and calls."""
     return int((((body.type > FLAG) & ~np.isin(body.op, _FREE)) | (body.op == Op.CALL)).sum())
 

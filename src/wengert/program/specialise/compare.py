@@ -1,4 +1,4 @@
-"""Measures the difference of two results in units in the last place."""
+"""Measures the difference of two results in units in the last place, and checks Hessians in one direction."""
 
 from __future__ import annotations
 
@@ -7,6 +7,46 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import children_of
+from wengert.transforms.dense import Operator
+from wengert.transforms.second import HVP, Hessian
+
+#: rows of a Hessian from which on it is checked by one product, whose time is that of a few gradients
+_MIN_ROWS = 4
+
+
+class HessianProduct:
+    """The product of a Hessian with an arbitrary vector, evaluated eagerly, in place of the Hessian.
+
+    Attributes
+    ----------
+    direction, value : ndarray
+    """
+
+    __slots__ = ("direction", "value")
+
+    def __init__(self, direction, value):
+        self.direction, self.value = direction, value
+
+    @classmethod
+    def of(cls, f: Any, args: tuple, kwargs: dict) -> HessianProduct | None:
+        """Return the product for a call of `f`; None unless that is the dense Hessian in one array."""
+        if type(f) is not Hessian or isinstance(f.f, Operator) or type(f.argnums) is not int:
+            return None
+        if f.has_aux or f.with_value or not 0 <= f.argnums < len(args):
+            return None
+        x = args[f.argnums]
+        if type(x) is not np.ndarray or x.dtype != float or x.size < _MIN_ROWS:
+            return None
+        direction = np.random.default_rng(0).uniform(0.5, 1.5, x.shape)
+        return cls(direction, HVP(f.f, f.argnums)(args[0], direction, *args[1:], **kwargs))
+
+    def with_matrix(self, matrix: Any) -> Any:
+        """Return the product of a matrix, of the Hessian's shape, with the direction."""
+        shape = self.direction.shape
+        if np.shape(matrix) != shape * 2:
+            return None
+        with np.errstate(all="ignore"):
+            return np.tensordot(matrix, self.direction, len(shape))
 
 
 def difference(got: Any, expected: Any) -> float:

@@ -47,7 +47,7 @@ from wengert.program.passes.scalarise import SINGULAR
 from wengert.program.program import checked_tier
 from wengert.program.signature import as_floats
 from wengert.program.specialise import as_primitive, freezing
-from wengert.program.specialise.compare import difference, distance
+from wengert.program.specialise.compare import HessianProduct, difference, distance
 from wengert.program.specialise.fast_call import FAILURES, Caller, Path, Route, raises_errors
 from wengert.program.specialise.tables import MAX_KEYS, MAX_PATHS, MAX_TABLES, Table, insert
 from wengert.program.tracing.closure import (
@@ -113,7 +113,7 @@ _OTHER_VALUE = (
 )
 
 
-#: placeholder for the value of a derivative that is not evaluated eagerly
+#: placeholder for the value of a derivative that is not evaluated eagerly; see also `HessianProduct`
 UNKNOWN = object()
 
 
@@ -443,7 +443,7 @@ class Compiled(Caller):
             self._ran = code_that_ran(seen)
         with contextlib.suppress(UnsupportedValue, RecursionError):
             self._read(others, fixed=fixed)  # warns if f cannot be replayed
-        return self.f(*args, **kwargs) if y is UNKNOWN else y
+        return self.f(*args, **kwargs) if _is_unknown(y) else y
 
     def _scan_all(self):
         """Analyse all code that f reaches from now on."""
@@ -526,7 +526,7 @@ class Compiled(Caller):
                     if found:
                         insert(table.refused, full, None, MAX_KEYS)
                         self._refuse(found)
-                    return None if expected is UNKNOWN else _EagerResult(expected)
+                    return None if _is_unknown(expected) else _EagerResult(expected)
                 path, y = found
                 if reading.frozen is not frozen:
                     insert(table.frozen, key, reading.frozen, MAX_KEYS)
@@ -594,8 +594,9 @@ class Compiled(Caller):
         return y, seen
 
     def _derivative(self, args, kwargs):
-        """Evaluate a derivative eagerly; subclasses return `UNKNOWN` if that takes too long."""
-        return self.f(*args, **kwargs)
+        """Evaluate a derivative eagerly, a Hessian in one direction; subclasses return `UNKNOWN` if it takes too long."""
+        product = None if self.exact else HessianProduct.of(self.f, args, kwargs)
+        return self.f(*args, **kwargs) if product is None else product
 
     def _count_refusal(self, reason):
         """Count a call that cannot be replayed, and give f up after `MAX_SIDE_EFFECTS` of them."""
@@ -742,6 +743,10 @@ class Compiled(Caller):
     def _agrees(self, path, y, expected, reading, args, kwargs, leaves, is_first=True):
         """Return whether a result differs from that of f only by rounding."""
         is_exact = self.exact and not isinstance(self.f, Operator)
+        if type(expected) is HessianProduct:
+            if difference(expected.with_matrix(y), expected.value) <= MAX_ULPS:
+                return True
+            expected = self.f(*args, **kwargs)
         apart = difference(y, expected)
         if apart <= (0 if is_exact else max(MAX_ULPS, MAX_ROUNDING_GROWTH * path.rounding)):
             return True
@@ -804,6 +809,11 @@ class CompiledBatch(Compiled):
 
     def _retraced(self, args, kwargs, reading, exact, leaves):
         return _first_of(super()._retraced(args, kwargs, reading, False, leaves))
+
+
+def _is_unknown(y):
+    """Return whether a derivative has not been evaluated as a whole."""
+    return y is UNKNOWN or type(y) is HessianProduct
 
 
 def _first_of(y):
