@@ -136,7 +136,9 @@ class Program(Runner):
     def _vm(self) -> Machine:
         """The VM for this program, built on first use."""
         if self._machine is None:
-            self._machine = Machine(self._lowered_ir(), self._exact, self._tier, self._disabled)
+            code = self._lowered_ir()
+            pipeline.release_idle_memory(code)
+            self._machine = Machine(code, self._exact, self._tier, self._disabled)
         return self._machine
 
     def _first_form(self) -> Program:

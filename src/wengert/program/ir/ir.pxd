@@ -33,6 +33,7 @@ cdef class Listing:
     cdef int32_t view(self, int32_t a, tuple view, object dtype) except -1
     cdef int32_t as_type(self, int32_t a, tuple type) except -1
     cdef int32_t type_of(self, tuple type) except -1
+    cdef tuple columns(self)
     cdef int32_t entry(self, list table, str name, object key) except -1
     cdef Listing copy(self)
     cdef Listing successor(self, Py_ssize_t capacity=*)

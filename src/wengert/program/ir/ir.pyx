@@ -240,6 +240,12 @@ cdef class Listing:
 
     # ------------------------------------------------------------------------------------------ columns
 
+    cdef tuple columns(self):
+        """Return the columns op, a, b, c and type in the memory of the program, which must not be written."""
+        return (column_in(self.room, self.n, cnp.NPY_INT16, self.ops), column_in(self.room, self.n, cnp.NPY_INT32, self.as_),
+                column_in(self.room, self.n, cnp.NPY_INT32, self.bs), column_in(self.room, self.n, cnp.NPY_INT32, self.cs),
+                column_in(self.room, self.n, cnp.NPY_INT32, self.kinds))
+
     @property
     def op(self):
         cdef cnp.npy_intp n = self.n
@@ -312,6 +318,13 @@ cdef cnp.ndarray int_array(const int32_t *column, cnp.npy_intp n):
     cdef cnp.ndarray array = empty_array(1, &n, cnp.NPY_INT32, sizeof(int32_t))
     if n:
         memcpy(cnp.PyArray_DATA(array), column, n * sizeof(int32_t))
+    return array
+
+
+cdef cnp.ndarray column_in(Block room, cnp.npy_intp n, int kind, void *column):
+    """Return an array of a column's memory, which it keeps alive."""
+    cdef cnp.ndarray array = cnp.PyArray_SimpleNewFromData(1, &n, kind, column)
+    cnp.set_array_base(array, room)
     return array
 
 

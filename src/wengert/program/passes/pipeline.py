@@ -33,6 +33,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from wengert.core.tape.tape import clear_caches
 from wengert.program.ir import verify
 from wengert.program.ir.ir import Listing
 from wengert.program.ir.opcodes import Op
@@ -57,6 +58,9 @@ STAGES = (
 
 #: whether the verifier runs after each pass
 VERIFY = os.environ.get("WENGERT_VERIFY", "0") not in ("", "0")
+
+#: instructions from which on idle memory is returned to the system before a stage, whose passes need as much again
+LARGE = 1 << 18
 
 #: scalar code replaces small arrays if its estimated time is below this fraction of the time with arrays
 SCALAR_GAIN = 0.9
@@ -482,6 +486,7 @@ def run(stage: str, code: Listing, options: Options = _DEFAULT, **given: Any) ->
         With ``WENGERT_VERIFY=1``, if the verifier rejects the program that a pass returned.
     """
     state, see = Run(stage, code, options, **given), _observer.get()
+    release_idle_memory(code)
     off, exact = options.disabled, options.exact
     if VERIFY:
         verify_each(state, "", code)
@@ -502,6 +507,12 @@ def run(stage: str, code: Listing, options: Options = _DEFAULT, **given: Any) ->
             see(state, row.name, found)
     state._vectorised.clear()
     return state
+
+
+def release_idle_memory(code: Listing) -> None:
+    """Return idle memory to the system if the program is large: the next step needs blocks of other sizes."""
+    if len(code) >= LARGE:
+        clear_caches()
 
 
 _indexed: tuple = ((), {})

@@ -252,15 +252,12 @@ cdef class ValueTable:
 
     cdef Listing code
     cdef Block users, entries
-    cdef Py_ssize_t size
+    cdef Py_ssize_t size, used      # entries of the hash table, and how many are in use
     cdef dict calls     # by function, type and operands
 
     def __cinit__(self, Listing code, Py_ssize_t n):
         self.code, self.calls = code, {}
         self.users = take(n * sizeof(User))
-        self.size = 1024
-        while self.size < 2 * n:
-            self.size *= 2
 
     cdef inline int reset_users(self, int32_t i) noexcept:
         """Register an instruction that is not subject to CSE."""
@@ -288,16 +285,34 @@ cdef class ValueTable:
 
     cdef int32_t find_in_table(self, int32_t i) except -1:
         cdef Entry *table
-        cdef uint32_t hash = hash_of(self.code, i), h = hash & <uint32_t>(self.size - 1)
-        if self.entries is None:
-            self.entries = take(self.size * sizeof(Entry))
-            memset(self.entries.data, 0xff, self.size * sizeof(Entry))
+        cdef uint32_t hash = hash_of(self.code, i), h
+        if 2 * self.used >= self.size:
+            self.enlarge()
         table = <Entry *>self.entries.data
+        h = hash & <uint32_t>(self.size - 1)
         while table[h].value >= 0 and not (table[h].hash == hash and is_equal(self.code, table[h].value, i)):
             h = (h + 1) & <uint32_t>(self.size - 1)
         if table[h].value < 0:
             table[h].value, table[h].hash = i, hash
+            self.used += 1
         return table[h].value
+
+    cdef int enlarge(self) except -1:
+        """Make the hash table four times as large; it is at most half full, and most values are not in it."""
+        cdef Py_ssize_t size = max(1024, 4 * self.size), k
+        cdef Block block = take(size * sizeof(Entry))
+        cdef Entry *table = <Entry *>block.data
+        cdef Entry *former = NULL if self.entries is None else <Entry *>self.entries.data
+        cdef uint32_t h
+        memset(table, 0xff, size * sizeof(Entry))
+        for k in range(self.size):
+            if former[k].value >= 0:
+                h = former[k].hash & <uint32_t>(size - 1)
+                while table[h].value >= 0:
+                    h = (h + 1) & <uint32_t>(size - 1)
+                table[h] = former[k]
+        self.entries, self.size = block, size
+        return 0
 
     cdef int32_t find_call(self, int32_t i) except -1:
         """Return the first call that is equal to this one, the newest; drop this one from the table if it is found."""

@@ -25,8 +25,10 @@ cdef int find_powers(Lowering low) except -1:
             if found is not None and (low.is_scalar(i) or low.layout(i).kind == DOUBLES):
                 # NumPy's loops use sqrt for 0.5, but libm's pow differs from it at -inf and -0.0
                 is_root = found == ROOT and not (low.is_scalar(i) and op == WG_POW)
+                low.own_columns()
                 low.op[i] = WG_SQRT if is_root else found
         elif power == 2.0:
+            low.own_columns()
             low.op[i] = <int>Op.PARTIAL + 2 * WG_SQUARE
             low.b[i] = low.c[i] = -1
     return 0
@@ -86,6 +88,7 @@ cdef bint drop_covered_fills(Lowering low) except -1:
     for i in range(low.n):
         base = low.a[i] if low.op[i] == Op.PLACE else -1
         if base >= 0 and is_fill[base] and is_covered(low, i, reader):
+            low.own_columns()
             low.a[i] = -1
             low.fills.add(base)
             found = True

@@ -16,6 +16,7 @@ cdef class Lowering:
     cdef bint exact
     cdef int16_t[::1] op
     cdef int32_t[::1] a, b, c, type
+    cdef bint has_columns           # whether these are copies
     cdef Py_ssize_t n
     cdef int32_t[::1] read          # operands of all instructions, concatenated
     cdef int32_t[::1] first         # operands of instruction i are read[first[i]:first[i + 1]]
@@ -51,12 +52,15 @@ cdef class Lowering:
     def __init__(self, listing, bint exact):
         self.listing = listing
         self.exact = exact
-        self.op, self.a, self.b, self.c, self.type = listing.op, listing.a, listing.b, listing.c, listing.type
+        if isinstance(listing, Listing):        # tests pass other classes
+            self.op, self.a, self.b, self.c, self.type = (<Listing>listing).columns()
+        else:
+            self.op, self.a, self.b, self.c, self.type = listing.op, listing.a, listing.b, listing.c, listing.type
         self.n = self.op.shape[0]
         self.layouts = [None, None] + [Layout(*kind) for kind in listing.types[2:]]
         self.allocs, self.alloc_of, self.arrays = [], {}, {}
         self.loops, self.emitted = [], []
-        self.free_slots = int32s(self.n)
+        self.free_slots = int32s(256)
         self.slots = 1                              # slot 0 stands for unused operands
         self.constants = {}
         self.chunks = self.sums = self.pointers = 1
@@ -79,6 +83,14 @@ cdef class Lowering:
         find_last_uses(self)
         allocate_and_emit(self)
         place_allocs(self)
+
+    cdef int own_columns(self) except -1:
+        """Copy the columns before the first change to them, because they are the listing's."""
+        if not self.has_columns:
+            self.has_columns = True
+            self.op, self.a = np.array(self.op), np.array(self.a)
+            self.b, self.c = np.array(self.b), np.array(self.c)
+        return 0
 
     cdef bint is_scalar(self, Py_ssize_t i) noexcept:
         return self.type[i] <= 1
@@ -107,9 +119,15 @@ cdef class Lowering:
             elif self.op[i] == Op.PACK:
                 lists[i] = np.asarray(self.listing.packs[self.b[i]][1], np.int32)
         self.first, self.count = int32s(self.n + 1), int32s(self.n)
-        self.read = int32s(3 * self.n + sum(map(len, lists.values())) + 1)
-        read, first, count = &self.read[0], &self.first[0], &self.count[0]
         columns[0], columns[1], columns[2] = &self.a[0], &self.b[0], &self.c[0]
+        for i in range(self.n):
+            mask = reads[ops[i]]
+            for k in range(3):
+                if mask >> k & 1 and columns[k][i] >= 0:
+                    n += 1
+        self.read = int32s(n + sum(map(len, lists.values())) + 1)
+        read, first, count = &self.read[0], &self.first[0], &self.count[0]
+        n = 0
         for i in range(self.n):
             first[i] = <int32_t>n
             op = ops[i]
