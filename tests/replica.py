@@ -22,8 +22,9 @@ def copied(leaf):
 class Replica:
     _single_vm = None
     _returns_float = False
+    _later = None
 
-    def __init__(self, f, args, kwargs, reading, exact, disabled):
+    def __init__(self, f, args, kwargs, reading, exact, disabled, defers=False):
         self.call, self.reading = (args, kwargs), reading
         self.memory = [(space, dict(space)) for space in frozen]
         leaves = []

@@ -122,3 +122,14 @@ def test_nonfinite_factor_times_zero_is_unchanged():
     U[0, 0] = np.inf
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(compiled(m, U), wg.grad(f)(m, U))
+
+
+def test_elements_at_offsets_beyond_the_length_of_the_program():
+    """Columns of a load hold an offset, not a value."""
+
+    def f(x):
+        return centred(x[:12]) * x[50_000]
+
+    x = RNG.normal(size=50_001)
+    gradient = wg.record(f, x).grad()
+    np.testing.assert_allclose(gradient(x), wg.grad(f, x), rtol=1e-10, atol=1e-12)

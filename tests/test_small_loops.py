@@ -8,6 +8,7 @@ import wengert as wg
 from helpers import loops_of
 from wengert.errors import GuardError
 from wengert.program.ir import verify
+from wengert.program.specialise.compare import HessianProduct, difference
 
 RNG = np.random.default_rng(11)
 INPUTS = RNG.normal(size=(40, 8))
@@ -179,3 +180,102 @@ def test_one_check_after_a_loop_replaces_those_of_its_steps():
     x, _ = CASES[riccati]
     _, back = loops_of(rolled_gradient(riccati, x)._listing)
     assert (back.body.op == Op.ISNAN).sum() <= 2
+
+
+def path_of(compiled):
+    """Return the only specialisation of a compiled function."""
+    (table,) = compiled._tables.values()
+    ((path,),) = table.paths.values()
+    return path
+
+
+@ALL
+@pytest.mark.parametrize("recheck", ["auto", None])
+def test_short_loops_are_unrolled_when_that_pays(f, recheck):
+    x, runs_as_loops = CASES[f]
+    compiled = wg.compile(wg.grad(f), recheck=recheck)
+    compiled(x)
+    path = path_of(compiled)
+    first = path.program
+    assert loops_of(first._lowered_ir())
+    assert (first._later is None) is runs_as_loops
+    if not runs_as_loops:
+        path.switch = path.due = 5  # rather than hundreds of calls
+    for k in range(8):
+        at = (1 - 0.01 * k) * x
+        expected = wg.grad(f, at)
+        np.testing.assert_allclose(compiled(at), expected, rtol=1e-9, atol=1e-11 * np.max(np.abs(expected)))
+    assert path_of(compiled) is path
+    assert (path.program is first) is runs_as_loops
+    assert bool(loops_of(path.program._lowered_ir())) is runs_as_loops
+
+
+def test_a_form_that_cannot_be_built_leaves_the_first_one():
+    def build():
+        raise MemoryError
+
+    x, _ = CASES[reservoir]
+    compiled = wg.compile(wg.grad(reservoir), recheck=None)
+    compiled(x)
+    path = path_of(compiled)
+    first, first._later = path.program, (3, build)
+    path.switch = path.due = 3
+    for _ in range(5):
+        np.testing.assert_allclose(compiled(x), wg.grad(reservoir, x), rtol=1e-9)
+    assert path.program is first
+
+
+def vector(f):
+    """Return the function of a short vector that scales a case's argument."""
+    x, _ = CASES[f]
+    return lambda s: f(x * s[0] + 0.1 * s[1] * np.sin(x) + 0.05 * s[2] * s[3] * x)
+
+
+@pytest.mark.parametrize("recheck", ["auto", None])
+@pytest.mark.parametrize("f", [kalman, riccati, lattice, runge_kutta], ids=lambda f: f.__name__)
+def test_hessian_runs_by_direction_until_accumulation_pays(f, recheck):
+    f = vector(f)
+    s = np.array([1.0, 0.1, 0.2, 0.3])
+    compiled = wg.compile(wg.hessian(f), recheck=recheck)
+    compiled(s)
+    path = path_of(compiled)
+    first = path.program
+    assert loops_of(first._lowered_ir()) and first._runs_per_call == 4
+    path.switch = path.due = 4
+    for k in range(6):
+        expected = wg.hessian(f, (1 + 0.01 * k) * s)
+        found = compiled((1 + 0.01 * k) * s)
+        np.testing.assert_array_equal(found, found.T)
+        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9 * np.max(np.abs(expected)))
+    assert path.program is not first and path.program._runs_per_call == 1
+
+
+def test_hessian_checked_in_one_direction():
+    f = vector(riccati)
+    s = np.array([1.0, 0.1, 0.2, 0.3])
+    matrix = wg.hessian(f, s)
+    product = HessianProduct.of(wg.hessian(f), (s,), {})
+    np.testing.assert_allclose(product.value, matrix @ product.direction, rtol=1e-10)
+    assert difference(product.with_matrix(matrix), product.value) < 512
+    for i in range(4):
+        wrong = matrix.copy()
+        wrong[i, 0] += 1e-9 * np.max(np.abs(matrix))
+        assert difference(product.with_matrix(wrong), product.value) > 512
+    assert product.with_matrix(matrix[:3]) is None
+    for other in (wg.grad(f), wg.jacobian(wg.grad(f)), wg.hessian(f, value=True), wg.hessian(wg.compile(f))):
+        assert HessianProduct.of(other, (s,), {}) is None
+    assert HessianProduct.of(wg.hessian(f), ({"s": s},), {}) is None
+
+
+def test_hessian_of_state_that_differs_between_calls_is_not_replayed():
+    drawn = iter(np.linspace(1.0, 2.0, 100))
+
+    def f(x):
+        y = x
+        for u in INPUTS:
+            y = np.tanh(y * u) + next(drawn, 3.0) * x
+        return np.sum(y * y)
+
+    x = np.linspace(0.1, 0.8, 8)
+    with pytest.warns(wg.errors.CompileWarning):
+        wg.compile(wg.hessian(f))(x)

@@ -59,10 +59,11 @@ cdef class Path:
 
     def replaced(self, list leaves):
         """Switch to the other form of the program and return its outputs; None if it does not run at this point."""
-        build = self.program._later[1]
+        if self.switch == NEVER:        # another thread has switched
+            return None
         self.switch = NEVER
         try:
-            program = build()
+            program = self.program._later[1]()
             y = program._try_execute(leaves)
         except Exception:               # the first form is right; only its speed is at stake
             return None
