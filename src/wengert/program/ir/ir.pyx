@@ -242,9 +242,10 @@ cdef class Listing:
 
     cdef tuple columns(self):
         """Return the columns op, a, b, c and type in the memory of the program, which must not be written."""
-        return (column_in(self.room, self.n, cnp.NPY_INT16, self.ops), column_in(self.room, self.n, cnp.NPY_INT32, self.as_),
-                column_in(self.room, self.n, cnp.NPY_INT32, self.bs), column_in(self.room, self.n, cnp.NPY_INT32, self.cs),
-                column_in(self.room, self.n, cnp.NPY_INT32, self.kinds))
+        cdef Block room = self.room
+        return (column_in(room, self.n, cnp.NPY_INT16, self.ops), column_in(room, self.n, cnp.NPY_INT32, self.as_),
+                column_in(room, self.n, cnp.NPY_INT32, self.bs), column_in(room, self.n, cnp.NPY_INT32, self.cs),
+                column_in(room, self.n, cnp.NPY_INT32, self.kinds))
 
     @property
     def op(self):

@@ -594,7 +594,7 @@ class Compiled(Caller):
         return y, seen
 
     def _derivative(self, args, kwargs):
-        """Evaluate a derivative eagerly, a Hessian in one direction; subclasses return `UNKNOWN` if it takes too long."""
+        """Evaluate a derivative eagerly, a Hessian in one direction; subclasses may return `UNKNOWN`."""
         product = None if self.exact else HessianProduct.of(self.f, args, kwargs)
         return self.f(*args, **kwargs) if product is None else product
 
