@@ -18,7 +18,7 @@ from wengert.program.ir.reference import example_of
 from wengert.program.jacobian import accumulate
 from wengert.program.passes.cost import HESSIAN_ARRAY, HESSIAN_SCALAR, SAVED_BY_HESSIAN
 from wengert.program.passes.scalarise import nanoseconds
-from wengert.program.passes.unroll_loops import array_count
+from wengert.program.passes.unroll_loops import unrolled_size
 from wengert.program.report.schedule import operations
 from wengert.program.signature import Result, Slot, as_inputs
 from wengert.registry import Primitive
@@ -33,7 +33,8 @@ MIN_SHORTENING = 4
 #: Lower bound on the time of a scalar Jacobian, relative to the scalar function, which it contains.
 MIN_RELATIVE_TIME = 1.5
 
-#: Instructions of a function from which on its Hessian is first computed direction by direction.
+#: Instructions of a function, vectorised and with its loops unrolled, from which on its Hessian is first computed
+#: direction by direction.
 MIN_SWEPT_LENGTH = 200
 #: Calls for which that must pay.
 MIN_SWEPT_CALLS = 8
@@ -141,10 +142,13 @@ def first_hessian(program, argnums):
     if program._exact or len(program._listing) < MIN_SWEPT_LENGTH:
         return None
     program._input("hessian", argnums)
-    gradient = program._with_loops().grad(argnums)
+    rolled = program._with_loops()
+    length, arrays = unrolled_size(rolled._vectorised_ir())
+    if length < MIN_SWEPT_LENGTH:
+        return None
+    gradient = rolled.grad(argnums)
     made = backends.stacked_jacobian(gradient, argnums, True, f"hessian({program._name})", False, 1)
-    arrays = array_count(program._listing)
-    cost = HESSIAN_ARRAY * arrays + HESSIAN_SCALAR * (len(program._listing) - arrays)
+    cost = HESSIAN_ARRAY * arrays + HESSIAN_SCALAR * (length - arrays)
     saved = SAVED_BY_HESSIAN * made._runs_per_call * nanoseconds(made._listing)
     made._gathers = False  # stencil fusion takes longer than it saves
     made._later = 1 + int(cost / saved), lambda: program.hessian(argnums)

@@ -45,16 +45,27 @@ def runs_to_pay(code: Listing) -> int:
     return 1 + int((cost.UNROLL_ARRAY * arrays + cost.UNROLL_SCALAR * length) / saved) if chosen else 0
 
 
+def unrolled_size(code: Listing) -> tuple[int, int]:
+    """Return how many instructions a program has with all loops unrolled, and how many of them have arrays."""
+    loops, length, arrays = _sizes(code)
+    return len(code) - len(loops) + length, _array_count(code) - len(loops) + arrays
+
+
+def _sizes(code):
+    """Return the loops, and how many instructions and how many with arrays all iterations have."""
+    loops = [call.compute for call in code.calls if is_loop(call)]
+    length = sum(loop.steps * len(loop.body) for loop in loops)
+    return loops, length, sum(loop.steps * _array_count(loop.body) for loop in loops)
+
+
 def _short_loops(code):
-    """Return the loops if they are short, and how many instructions and how many with arrays all iterations have."""
-    chosen = [call.compute for call in code.calls if is_loop(call)]
-    length = sum(loop.steps * len(loop.body) for loop in chosen)
-    arrays = sum(loop.steps * array_count(loop.body) for loop in chosen)
+    """Return the same, with no loops if they are long."""
+    chosen, length, arrays = _sizes(code)
     most = _MAX_ARRAYS_AMONG_SCALARS if arrays < _MAX_SHARE * length else _MAX_ARRAYS
     return [] if length > _MAX_LENGTH or arrays > most else chosen, length, arrays
 
 
-def array_count(body):
+def _array_count(body):
     """Return the number of instructions that the VM lowers one by one: those with arrays, and calls."""
     return int((((body.type > FLAG) & ~np.isin(body.op, _FREE)) | (body.op == Op.CALL)).sum())
 
