@@ -139,6 +139,15 @@ def is_made_in_python(cls: type) -> bool:
     )
 
 
+def home_of(cls: type) -> str:
+    """Return the module of a class.
+
+    A class statement run by `exec` in a namespace without a name gives it that of the built-in types.
+    """
+    module = cls.__module__
+    return "__main__" if module == "builtins" and cls is not object and is_made_in_python(cls) else module
+
+
 _ON_HEAP = 1 << 9
 _MADE_IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
 

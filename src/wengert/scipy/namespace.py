@@ -104,13 +104,37 @@ def derived(cls: type) -> type:
     if copy is not None and isinstance(found := vars(copy).get(cls.__name__), type):
         return found
     if all(copy_of(base.__module__) is None for base in cls.__mro__):
-        return cls
-    cell, space = types.CellType(), {}
-    for name, value in vars(cls).items():
-        if name not in ("__dict__", "__weakref__"):
-            space[name] = _method(value, cell) if isinstance(value, types.FunctionType) else value
-    cell.cell_contents = type(cls)(cls.__name__, tuple(map(derived, cls.__bases__)), space)
+        return _with_followed_methods(cls)
+    cell = types.CellType()
+    cell.cell_contents = type(cls)(cls.__name__, tuple(map(derived, cls.__bases__)), _followed_body(cls, cell))
     return cell.cell_contents
+
+
+def _with_followed_methods(cls):
+    """Return a subclass of a class that derives from no SciPy class, such as a mixin, with its methods followed."""
+    if cls is object or not follow.is_followed(cls) or follow.has_subclass_hook(cls):
+        return cls
+    return type(cls)(cls.__name__, (cls,), {"__slots__": (), **_followed_body(cls, types.CellType(cls))})
+
+
+def _followed_body(cls, cell):
+    """Return the attributes of a class, with methods that follow its own, whose ``super()`` looks beyond `cell`."""
+    return {
+        name: _followed_attribute(value, cell)
+        for name, value in vars(cls).items()
+        if name not in ("__dict__", "__weakref__", "__slots__") and type(value) is not types.MemberDescriptorType
+    }
+
+
+def _followed_attribute(value, cell):
+    """Return a method, static method, class method or property that follows `value`, or any other value as it is."""
+    if type(value) is types.FunctionType:
+        return _method(value, cell)
+    if type(value) in (staticmethod, classmethod):
+        return type(value)(_followed_attribute(value.__func__, cell))
+    if type(value) is property:
+        return property(*(_followed_attribute(part, cell) for part in (value.fget, value.fset, value.fdel)))
+    return value
 
 
 def _method(f, cell):

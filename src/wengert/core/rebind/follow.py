@@ -17,7 +17,7 @@ import types
 
 from wengert.core.rebind.rename import BUILTINS, read
 from wengert.core.rebind.tables import TABLES, items_of
-from wengert.features import is_made_in_python, knows_bytecode
+from wengert.features import home_of, is_made_in_python, knows_bytecode
 
 REGISTERED = {}  # id(original) -> (original, replacement, private name)
 LIBRARY = os.path.dirname(os.__file__) + os.sep
@@ -265,8 +265,8 @@ def is_followed(value):
     if (f := py_func_of(value)) is not None:
         return is_followed(f)
     if isinstance(value, type):
-        return why_unfollowed(value.__module__) is None and can_have_proxy(value)
-    return why_unfollowed(kind.__module__) is None and can_share(kind)
+        return why_unfollowed(home_of(value)) is None and can_have_proxy(value)
+    return why_unfollowed(home_of(kind)) is None and can_share(kind)
 
 
 def is_seen_whole(value):

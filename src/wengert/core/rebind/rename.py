@@ -82,6 +82,10 @@ _VARIABLE_LOADS = {dis.opmap[name] for name in (
     "LOAD_FAST_BORROW_LOAD_FAST_BORROW") if name in dis.opmap}  # fmt: skip
 #: instructions that act on two variables, whose indices are the halves of a byte
 _PAIRS = {op for op in _VARIABLE_LOADS if dis.opname[op].count("_FAST") > 1}
+#: instructions, with their argument or None, whose result may be a function that is called at once
+_RESULTS = {(dis.opmap[name], None) for name in ("BINARY_SUBSCR", "CALL", "CALL_KW") if name in dis.opmap} | {
+    (dis.opmap["BINARY_OP"], k) for k, (_, sign) in enumerate(dis._nb_ops) if sign == "[]"
+}  # fmt: skip
 _MATCH_CLASS = dis.opmap["MATCH_CLASS"]
 _IMPORT_TAIL = {_op[name] for name in (
     "IMPORT_FROM", "SWAP", "POP_TOP", "STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")}  # fmt: skip
@@ -530,9 +534,16 @@ def _variables(code):
 
 
 def _callees(code, instructions, made):
-    """Offsets of instructions that load the value of a variable to call it, except of variables in `made`."""
+    """Offsets of instructions that load the value of a variable to call it, except of variables in `made`.
+
+    So do those that read an item or call a function and whose result is called, as far as NULL follows the callee.
+    """
     held, found = _variables(code), []
     for k, (i, op, arg, _) in enumerate(instructions):
+        if not null_is_first and ((op, None) in _RESULTS or (op, arg) in _RESULTS):
+            if instructions[k + 1][1] == _op["PUSH_NULL"]:
+                found.append(i)
+            continue
         if op not in _VARIABLE_LOADS or held[arg & 15 if op in _PAIRS else arg] in made:
             continue
         near = instructions[k - 1 if null_is_first else k + 1]

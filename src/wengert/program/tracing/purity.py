@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from wengert.core.rebind.follow import is_installed
-from wengert.features import is_made_in_python
+from wengert.features import home_of, is_made_in_python
 
 #: packages and modules whose functions read no mutable state
 PURE = frozenset(
@@ -157,7 +157,7 @@ def is_library(module: object) -> bool:
 def has_known_layout(kind: type) -> bool:
     """Return whether all state of an instance is in its attributes, slots, and known base types."""
     for base in kind.__mro__:
-        if base in _KNOWN or base is object or is_pure(base.__module__):
+        if base in _KNOWN or base is object or is_pure(home_of(base)):
             continue
         if not is_made_in_python(base):
             return False

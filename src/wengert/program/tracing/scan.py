@@ -43,7 +43,7 @@ from wengert.core.rebind.follow import (
 )
 from wengert.core.rebind.rename import read
 from wengert.core.rebind.tables import TABLES
-from wengert.features import is_made_in_python, knows_bytecode
+from wengert.features import home_of, is_made_in_python, knows_bytecode
 from wengert.program.tracing.environment import ABSENT, Contents, Place
 from wengert.program.tracing.purity import (
     ATOMS,
@@ -461,7 +461,7 @@ class Scan:
             self.sizes[id(space)] = space, len(space)
 
     def visit_class(self, cls):
-        if cls in ATOMS or is_pure(cls.__module__) or is_library(cls.__module__):
+        if cls in ATOMS or is_pure(home_of(cls)) or is_library(home_of(cls)):
             return
         if not is_made_in_python(cls):
             self.doubt(f"the type {cls.__module__}.{cls.__qualname__}, which is not defined by a class statement")
@@ -488,7 +488,7 @@ class Scan:
     def visit_object(self, value):
         """Visit an object with attributes."""
         kind = type(value)
-        module = kind.__module__
+        module = home_of(kind)
         if is_random(kind):
             self.doubt(f"random numbers ({kind.__qualname__})")
             return
@@ -609,7 +609,7 @@ def _space_of(value):
 
 def _is_open(base):
     """Return whether a class has unscanned methods, which may read any attribute."""
-    is_foreign = is_pure(base.__module__) or is_library(base.__module__)
+    is_foreign = is_pure(home_of(base)) or is_library(home_of(base))
     return is_foreign and base not in _PLAIN_BASES and is_made_in_python(base)
 
 
