@@ -204,12 +204,16 @@ def function(fun, args, kwargs, compute=None):
         if recording and fun in MEMORY_DEPENDENT:
             levels.end_recording(f"numpy.{fun.__name__} of arguments", True)
         return clean((compute or fun)(*plain(args), **plain_keywords(kwargs)))
+    if fun is np.copysign and len(args) > 1:  # only the sign of the second operand matters
+        var.watch_comparison(args[1], 0.0)
     if var.holds_traced(tuple(kwargs.values())):
         args, kwargs = positional(fun, args, kwargs)
     return apply(row, fun, args, kwargs, compute)
 
 
-direct.set_special(WRITERS | STORES | _SIGNS | _EQUALITIES | _NONZERO | MEMORY_DEPENDENT | _CALLED_BY_SOLVERS, creation)
+direct.set_special(
+    WRITERS | STORES | _SIGNS | _EQUALITIES | _NONZERO | MEMORY_DEPENDENT | _CALLED_BY_SOLVERS | {np.copysign}, creation
+)
 
 
 def _plain_call(fun, args, kwargs):

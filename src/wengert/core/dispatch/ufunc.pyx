@@ -14,7 +14,7 @@ import numpy as np
 
 from wengert.core.tape.kernel cimport Kernel, kernels
 from wengert.core.operands.var cimport (
-    ArrayVar, ScalarDual, ScalarVar, as_numpy, binary, float_of, scalar_ufunc, unary, unary_value,
+    ArrayVar, ScalarDual, ScalarVar, as_numpy, binary, float_of, scalar_ufunc, unary, unary_value, watch_comparison,
 )
 
 from wengert.core.dispatch import dispatch
@@ -144,8 +144,10 @@ cdef class ScalarFunction:
     cdef Kernel kernel
     cdef readonly object __wrapped__
     cdef object general
+    cdef bint tells_sign                # of its second argument: math.copysign
 
     def __cinit__(self, fun, general):
+        self.tells_sign = fun.__name__ == "copysign"
         self.vectorcall = call_scalar_function
         self.__wrapped__ = fun
         self.general = general
@@ -189,7 +191,19 @@ cdef PyObject *call_scalar_function(PyObject *self, PyObject *const *args, size_
         if may_be_traced(args[i]):
             general = proxy.general
             break
+    if proxy.tells_sign and n == 2 and general is proxy.general and watch_sign(args[1]):
+        return NULL
     return PyObject_Vectorcall(<PyObject *>general, args, nargs, names)
+
+
+cdef int watch_sign(PyObject *x) noexcept:
+    """Count a comparison with 0; return whether that raised."""
+    try:
+        watch_comparison(<object>x, 0.0)
+    except BaseException as error:
+        wg_raise(error)
+        return 1
+    return 0
 
 
 cdef inline bint may_be_traced(PyObject *x) noexcept:
