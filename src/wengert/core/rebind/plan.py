@@ -59,6 +59,7 @@ from wengert.core.rebind.registration import (
     lookup,
     plans,
     register_wrapper,
+    templates,
 )
 from wengert.core.rebind.rename import BUILTINS, alias_of, forget, live_alias, read, rename, uses_only
 from wengert.core.rebind.tables import TABLES, table
@@ -79,6 +80,14 @@ _COPIED_ATTRIBUTES = ["__kwdefaults__", "__module__", "__qualname__", "__doc__"]
     for name in ("__annotate__" if hasattr(top_package, "__annotate__") else "__annotations__", "__type_params__")
     if hasattr(top_package, name)
 ]
+
+
+def _pin(root):
+    """Bound the number of plans that may keep their own key alive."""
+    _pinned.append(id(root))
+    while len(_pinned) > _MAX_PINNED:
+        plans.pop(_pinned.popleft(), None)
+
 
 _OPERATORS = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or".split()
 #: reflected methods of operators, with the name of the method of the left operand
@@ -120,7 +129,8 @@ class Plan:
     def __init__(self, root, limit=MAX_FUNCTIONS):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
         self.copies, self.copy, self.stores = {}, None, None
-        nodes, objects = self.explore(root, self.reached(root, limit))
+        reached = self.reached(root, limit)
+        nodes, objects = self.explore(root, reached)
         self.watch(root, nodes, objects)
         classes = self.make(nodes, {})
         self.run = self.changed.get(id(root))
@@ -128,13 +138,55 @@ class Plan:
         if self.run and self.code:
             if self.run is root.__code__ and not (any(self.recipe(root)[:2]) or id(root) in self.copying):
                 self.run = None
-            # Cached only if it reaches nothing but what a module holds; otherwise it would keep its own key alive.
-            elif is_lasting and all(map(_is_leaf, contents_of(root))):
-                self.copy = self.copy_function(root, self.run, {})
+            elif is_lasting:
+                self.keep_copy(root)
         if classes or (self.aliases and not is_lasting):
-            _pinned.append(id(root))
-            while len(_pinned) > _MAX_PINNED:
-                plans.pop(_pinned.popleft(), None)
+            _pin(root)
+        if self.code and is_lasting and all(map(is_simple, classes)) and not self.is_own(root, reached[1]):
+            templates[self.code] = self.template(root)
+
+    def is_own(self, root, users):
+        """Return whether the plan holds more of the root than its code and the contents of its cells."""
+        has_copying = id(root) in self.copying or (self.copying and root.__closure__)
+        is_held = id(root) in users or self.run is root.__code__
+        return bool(is_held or has_copying or root.__defaults__ or root.__kwdefaults__)
+
+    def keep_copy(self, root):
+        """Keep the copy of the root if it reaches only what a module holds; otherwise it would keep its key alive."""
+        if all(map(_is_leaf, contents_of(root))):
+            self.copy = self.copy_function(root, self.run, {})
+
+    def template(self, root):
+        """Return a plan without root and copies, for other functions with the same code (`of_function`)."""
+        new = self.without_copies()
+        for table in (new.changed, new.recipes):
+            table.pop(id(root), None)
+        new.refs, new.code = self.refs[1:], weakref.ref(root.__code__)
+        return new
+
+    def without_copies(self):
+        new = object.__new__(Plan)
+        for name in Plan.__slots__:
+            setattr(new, name, getattr(self, name))
+        new.changed, new.recipes = self.changed.copy(), self.recipes.copy()
+        new.copies, new.copy, new.methods = {}, None, {}
+        new.stores = self.stores if self.stores == () else None
+        return new
+
+    def of_function(self, root):
+        """Return the plan of a function from a template, if what it holds is what the template was made for."""
+        alive = [ref() for ref in self.refs]
+        if self.code() is not root.__code__ or any(value is None for value in alive) or not self.holds(root):
+            return None
+        new, end = self.without_copies(), functools.partial(forget, plans, id(root))
+        new.code = root.__code__
+        new.refs = [weakref.ref(value, end) for value in (root, *alive)]
+        if new.run:
+            new.changed[id(root)] = new.run
+            new.keep_copy(root)
+        if new.sizes:
+            _pin(root)
+        return new
 
     def make(self, nodes, memo):
         """Rename the code of functions, make the proxy classes, fill the aliases, and return the classes."""

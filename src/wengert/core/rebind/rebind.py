@@ -72,6 +72,7 @@ from wengert.core.rebind.registration import (
     lookup,
     plans,
     running_plan,
+    templates,
 )
 from wengert.core.rebind.rename import BUILTINS, CALLEE
 from wengert.core.rebind.stores import written_parameters
@@ -158,7 +159,8 @@ def _bind(root, limit=MAX_FUNCTIONS):
         if is_registered(root):
             return None
         try:
-            plan = plans[id(root)] = Plan(root, limit)
+            known = templates.get(root.__code__) if type(root) is types.FunctionType else None
+            plan = plans[id(root)] = (known and known.of_function(root)) or Plan(root, limit)
         except Exception as error:
             note_unplanned(root, error)
             return None

@@ -58,6 +58,7 @@ __all__ = [
     "see_constants",
     "seen_as",
     "set_array_base",
+    "templates",
     "two_level_package",
 ]
 
@@ -67,6 +68,7 @@ _COPY_FUNCTIONS = {"copy", "deepcopy", "astype", "flatten"}  # names of function
 #: plan with copies of its own that runs in this context: stand-ins of containers, modules and the like return these
 running_plan = contextvars.ContextVar("wengert_running_plan", default=None)
 plans = {}  # id(function, class or object) -> Plan
+templates = weakref.WeakKeyDictionary()  # code -> plan of the last function with it, without that function
 _retired = collections.deque(maxlen=_MAX_RETIRED)
 #: held while plans, registrations and copies of modules change; registering may import mirrors
 lock = threading.RLock()
@@ -166,8 +168,9 @@ def forget_plans():
 
 def _retire_plans():
     """Drop all plans; copies that still run need the names that they made."""
-    _retired.extend(plans.values())
+    _retired.extend([*plans.values(), *templates.values()])
     plans.clear()
+    templates.clear()
 
 
 def _make_foreign(package):

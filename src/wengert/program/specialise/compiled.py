@@ -103,6 +103,9 @@ MAX_PERTURBATIONS = 10
 
 _NONE: frozenset = frozenset()
 
+#: code of a function -> type of its derivative, or of the function -> keys of the code that ran in observed calls
+_ran_before: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
 _OTHER_BRANCH = (
     "its recording takes another branch when replayed at the same point: the function depends on more than its "
     "arguments, or tests the type of a value"
@@ -429,6 +432,8 @@ class Compiled(Caller):
 
     def _capture(self, others, in_derivative, fixed):
         """Return the captured state of f; None if f must run first, to tell which of the code that it reaches runs."""
+        if self._ran is None and not (in_derivative or self._scans_all):
+            self._ran = _ran_before.get(_code_of(self.f), {}).get(type(self.f))  # of another function with this code
         is_free = self._ran is None and not (in_derivative or self._scans_all)
         limit = MAX_UNSEEN_FUNCTIONS if is_free else sys.maxsize
         captures = Captures(self.f, others, in_derivative, (*self.constant, *fixed), self._ran, limit, self._pins)
@@ -440,10 +445,15 @@ class Compiled(Caller):
         """Return the value of f, and note which code runs."""
         y, seen = self._run_observed(args, kwargs, None, None)
         with self._lock:
-            self._ran = code_that_ran(seen)
+            self._set_ran(code_that_ran(seen))
         with contextlib.suppress(UnsupportedValue, RecursionError):
             self._read(others, fixed=fixed)  # warns if f cannot be replayed
         return self.f(*args, **kwargs) if _is_unknown(y) else y
+
+    def _set_ran(self, ran):
+        """Set the code that may run, also for functions to come that have the same code, such as another closure."""
+        self._ran = ran
+        _ran_before.setdefault(_code_of(self.f), {})[type(self.f)] = ran
 
     def _scan_all(self):
         """Analyse all code that f reaches from now on."""
@@ -462,7 +472,7 @@ class Compiled(Caller):
         if in_derivative:
             self._scan_all()
         else:
-            self._ran = captures.ran | ran
+            self._set_ran(captures.ran | ran)
             self._tables, self._route = {}, None
         return True
 
@@ -565,7 +575,7 @@ class Compiled(Caller):
         can_narrow = captures.ran is None and not (self._scans_all or reading.in_derivative)
         if not can_narrow or captures.idle_code(ran) <= (0 if doubt else MAX_IDLE_CODE):
             return y, doubt
-        self._ran = ran
+        self._set_ran(ran)
         self._tables, self._route = {}, None
         return y, seen
 
@@ -876,6 +886,16 @@ def _stacklevel():
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("wengert."):
         level, frame = level + 1, frame.f_back
     return level
+
+
+def _code_of(f):
+    """Return the code of the function inside operators, partials and methods, or its type if it has none."""
+    while not hasattr(f, "__code__"):
+        inner = getattr(f, "f", None) if isinstance(f, Operator) else getattr(f, "func", getattr(f, "__func__", None))
+        if inner is None:
+            return type(f)
+        f = inner
+    return f.__code__
 
 
 def _name_of(f):
