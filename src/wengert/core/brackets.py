@@ -114,8 +114,20 @@ def candidates(before: dict[str, list], now: dict[str, list]) -> list[tuple]:
     """Return the points that moved, each a name, and pairs of names that may be the ends of an interval."""
     names = [name for name in now if name in before]
     changed = [name for name in names if before[name] != now[name]]
-    pairs = [(one, other) for one in changed for other in names if one != other]
-    return [(name,) for name in changed] + [pair for one, other in pairs for pair in ((one, other), (other, one))]
+    found, moving = [(name,) for name in changed], {*changed}
+    for one in changed:
+        for other in names:
+            if len(now[one]) == len(now[other]) == len(before[one]) == len(before[other]) == 1:
+                if other not in moving and _shrinks(one, other, before, now):
+                    found.append((one, other) if now[one][0] < now[other][0] else (other, one))
+            elif one != other:
+                found += [(one, other), (other, one)]
+    return found
+
+
+def _shrinks(one: str, other: str, before: dict[str, list], now: dict[str, list]) -> bool:
+    """Return whether two scalars came closer, without which they are no ends of an interval."""
+    return abs(now[one][0] - now[other][0]) < abs(before[one][0] - before[other][0])
 
 
 def moved(key: tuple, before: dict[str, list], now: dict[str, list]) -> tuple[list, list, list] | None:

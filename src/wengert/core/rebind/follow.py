@@ -413,6 +413,13 @@ def marks_of(held):
     return [kind if (kind := type(value)) in INERT else id(value) for value in held]
 
 
+def own_state_of(f):
+    """State of a function, apart from global names, that determines its replacement."""
+    written = read(f.__code__).written
+    held = contents_of(f) if written else map(content_of, f.__closure__ or ())
+    return [id(f.__code__), id(f.__defaults__), id(f.__kwdefaults__), *marks_of(held)]
+
+
 def state_of(value):
     """State of `value` that determines its replacement."""
     state = marks_of(parts_of(value))

@@ -32,6 +32,7 @@ from wengert.core.rebind.follow import (
     is_part,
     is_table,
     marks_of,
+    own_state_of,
     module_reads,
     parts_of,
     py_func_of,
@@ -316,8 +317,10 @@ class Plan:
                 kinds[id(space), name] = space.get, name, type(value)
 
         for value in nodes:
-            is_root = value is root and self.code is not None
-            if type(value) is types.FunctionType and is_simple(value, is_root):
+            is_root, state = value is root and self.code is not None, state_of
+            if type(value) is types.FunctionType and not value.__kwdefaults__ and is_module_namespace(value.__globals__):
+                state = own_state_of
+            if type(value) is types.FunctionType and (state is own_state_of or is_simple(value, is_root)):
                 for name in read(value.__code__).names:
                     note(value.__globals__, name)
                 for _, module, name, _ in module_reads(value):
@@ -325,6 +328,7 @@ class Plan:
                 for name, form, level in read(value.__code__).imports:
                     if form != "from" and not level:
                         kinds[None, name] = sys.modules.get, name, type(sys.modules.get(name))
+            if type(value) is types.FunctionType and is_simple(value, is_root):
                 if not is_root:
                     codes.append((value, value.__code__, value.__defaults__))
                 if is_root or not value.__kwdefaults__:
@@ -350,7 +354,7 @@ class Plan:
             if id(value) in objects:
                 holders.append((ref, id(type(value)), id(space_of(value)), held_by(space_of(value))))
             else:
-                self.loose.append((ref, state_of(value)))
+                self.loose.append((ref, state(value), state))
         self.fixed, self.kinds = tuple(fixed.values()), tuple(kinds.values())
         self.data = tuple(data.values())
         self.codes, self.sizes = tuple(codes), tuple(sizes.values())
@@ -404,9 +408,9 @@ class Plan:
                 return False
             if held_by(space_of(value)) != held:
                 return False
-        for ref, state in self.loose:
+        for ref, known, state in self.loose:
             value = ref()
-            if value is None or state_of(value) != state:
+            if value is None or state(value) != known:
                 return False
         return True
 

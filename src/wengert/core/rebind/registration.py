@@ -79,6 +79,7 @@ _of_subclass = {}  # id(registered class) -> function that returns the stand-in 
 array_bases = []  # bases of proxy classes of subclasses of NumPy's array
 _met_kinds = weakref.WeakSet()  # types whose bases' packages have been registered
 deferred = {}  # package -> function that registers its functions when one of them is first met
+_settled = set()  # names of modules whose package needs no registration any more
 
 
 class _Lookup:
@@ -157,6 +158,7 @@ def register_wrapper(kind, inner, make, has_subclasses=False):
 def register_later(package, install):
     """Call `install`, which registers the functions of a package ``a`` or ``a.b``, when one of them is first met."""
     deferred[package] = install
+    _settled.clear()
     _make_foreign(package)
 
 
@@ -182,9 +184,9 @@ def is_registered(value):
     """Return whether `value` is replaced wherever it is met; register its package first if that was deferred."""
     if id(value) not in REGISTERED:
         if deferred:
-            register_deferred(two_level_package(_module_of(value)))
+            _register_module(_module_of(value))
             if id(value) not in REGISTERED and callable(value):  # an object that stands for a function
-                register_deferred(two_level_package(getattr(value, "__module__", None)))
+                _register_module(getattr(value, "__module__", None))
             if (kind := type(value)) not in _met_kinds:  # an object of the user's class that derives from a package's
                 for base in kind.__mro__[1:]:
                     register_deferred(two_level_package(base.__module__))
@@ -202,6 +204,13 @@ def _register_subclass(cls):
             if (stand_in := _of_subclass[id(base)](cls)) is not None:
                 register_class(cls, stand_in)
             return
+
+
+def _register_module(module):
+    """Run the deferred registration of the package of a module, if there is one."""
+    if type(module) is str and module not in _settled:
+        register_deferred(two_level_package(module))
+        _settled.add(module)
 
 
 def register_deferred(package):
