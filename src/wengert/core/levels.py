@@ -276,9 +276,9 @@ def warn_search(name: str, file: str, line: int) -> None:
 
 
 def warn_match(file: str, line: int) -> None:
-    """Warn that the comparison at this line found a traced array equal to a plain one."""
+    """Warn that the comparison at this line found a traced value equal to a plain one."""
     warnings.warn_explicit(
-        f"a traced array equals a plain array ({file}:{line}): if the comparison looks up a cache, values that an "
+        f"a traced value equals a plain one ({file}:{line}): if the comparison looks up a cache, values that an "
         "earlier plain call stored there count as constants, and the derivative is lost. Empty the cache before the "
         "derivative, or keep wengert.compile(f) in place of the cache",
         CachedValueWarning,

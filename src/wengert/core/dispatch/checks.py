@@ -5,6 +5,7 @@ Each error is also noted at the derivatives involved, which raise it again if th
 
 from __future__ import annotations
 
+import math
 import sys
 
 import numpy as np
@@ -69,10 +70,32 @@ def note_match(x, y) -> None:
     if var.is_traced(x) == var.is_traced(y):
         return
     x, y = (x, plain(y)) if var.is_traced(x) else (y, plain(x))
+    if isinstance(y, (float, np.ndarray)) and np.ndim(y) == np.ndim(x) == 0:
+        if plain(x) == y:
+            note_scalar_match(x, float(y))
+        return
     if not issubclass(type(y), np.ndarray) or y.dtype.kind != "f" or not y.ndim or var.is_passive(x):
         return
     if np.array_equal(plain(x), y) and y.any() and _is_compared_by_user(sys._getframe(1)):
         levels.warn_match(*file_and_line(caller()))
+
+
+def note_scalar_match(x, y) -> None:
+    """Warn if a traced scalar equals a plain one with so many digits that it is hardly a constant of a formula."""
+    if not var.is_traced(y) and is_long(float(plain(y))) and not var.is_passive(x):
+        if _is_compared_by_user(sys._getframe(1)):
+            levels.warn_match(*file_and_line(caller()))
+
+
+def is_long(y: float) -> bool:
+    """Return whether a number has more significant digits than one writes, and is no simple multiple of pi."""
+    digits = repr(y).partition("e")[0].replace(".", "").strip("-0")
+    return len(digits) > MAX_WRITTEN_DIGITS and not (MULTIPLES_OF_PI * y / math.pi).is_integer()
+
+
+#: significant digits of numbers in formulas; a number from an earlier computation usually has 16
+MAX_WRITTEN_DIGITS = 10
+MULTIPLES_OF_PI = 180
 
 
 def _is_compared_by_user(frame):

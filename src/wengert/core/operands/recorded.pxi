@@ -133,6 +133,8 @@ cdef object compare_recorded(object left, object right, int op):
         if node.args is not None:
             if op != Py_EQ and op != Py_NE:
                 watch_comparison(left, right)
+            elif node.args[0] == node.args[1]:
+                checks.note_scalar_match(left, right)
             node.kind = CALL
             node.row = row
             node.compute = compute

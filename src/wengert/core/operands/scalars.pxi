@@ -107,7 +107,10 @@ cdef object compare_scalar(object x, Level level, double a, object other, int op
         b = (<ScalarDual>other).v
     elif not as_double(other, &b):
         return compare(float64(a), plain(other), op)
-    if op != Py_EQ and op != Py_NE and is_watched(level, a - b):
+    if op == Py_EQ or op == Py_NE:
+        if a == b and a != 0.0:
+            checks.note_scalar_match(x, other)
+    elif is_watched(level, a - b):
         watch_scalars(x, other, a - b)
     if op == Py_LT:
         answer = a < b
