@@ -3,6 +3,7 @@
 """Kernels: evaluate a ufunc with its own inner loop, bit for bit as NumPy does, without NumPy's dispatch."""
 
 cimport cython
+from libc.math cimport isfinite
 cimport numpy as cnp
 from cpython.object cimport PyObject
 
@@ -71,6 +72,8 @@ cdef class Kernel:
         args[1] = <char *>&y
         steps[0] = steps[1] = 0         # as NumPy calls its loops for scalars; some loops branch on the strides
         self.loop(args, &n, steps, self.loop_data)
+        if not isfinite(y) and isfinite(a):
+            return self.ufunc(a)        # which warns or raises
         return y
 
     cdef double value2(self, double a, double b) except? -1.0:
@@ -86,6 +89,8 @@ cdef class Kernel:
         args[2] = <char *>&y
         steps[0] = steps[1] = steps[2] = 0
         self.loop(args, &n, steps, self.loop_data)
+        if not isfinite(y) and isfinite(a) and isfinite(b):
+            return self.ufunc(a, b)
         return y
 
     cdef object array_value(self, cnp.ndarray a, cnp.ndarray b, double ac, double bc, bint strong):

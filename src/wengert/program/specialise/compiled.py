@@ -353,9 +353,11 @@ class Compiled(Caller):
         captures, pinned = table.captures, [(i, leaves[i]) for i in reading.frozen]
         live, static = captures.live, captures.static
         positions = record.positions_of(self.f, args)
-        self._route = Route.of(
-            path, captures.around, args, kwargs, positions, live, static, leaves, pinned, captures.is_whole
-        )
+        self._route = None
+        with contextlib.suppress(UnsupportedValue):  # this call has stored a traced value in the state that f reads
+            self._route = Route.of(
+                path, captures.around, args, kwargs, positions, live, static, leaves, pinned, captures.is_whole
+            )
 
     def _as_floats(self, args):
         """Convert differentiated arguments to arrays and floats, so that integers do not become part of the key."""
