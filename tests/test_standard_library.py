@@ -3,6 +3,7 @@
 import builtins
 import cmath
 import fractions
+import functools
 import math
 import math as m
 import operator
@@ -22,7 +23,7 @@ from wengert import standard_library as library
 
 X = np.array([0.31, 0.72, 0.45])
 MODULES = (math, cmath, statistics)
-fetched = types.MappingProxyType({"sin": math.sin})  # functions in it are not followed
+fetched = types.MappingProxyType({"sin": functools.partial(math.sin)})  # functions in it are not followed
 
 
 standard = NormalDist()

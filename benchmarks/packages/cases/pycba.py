@@ -1,6 +1,5 @@
 """Continuous beams."""
 
-import numpy as np
 import pycba
 
 from benchmarks.packages.cases import Cases

@@ -32,8 +32,8 @@ from wengert.core.rebind.follow import (
     is_part,
     is_table,
     marks_of,
-    own_state_of,
     module_reads,
+    own_state_of,
     parts_of,
     py_func_of,
     reads_computed,
@@ -317,10 +317,10 @@ class Plan:
                 kinds[id(space), name] = space.get, name, type(value)
 
         for value in nodes:
-            is_root, state = value is root and self.code is not None, state_of
-            if type(value) is types.FunctionType and not value.__kwdefaults__ and is_module_namespace(value.__globals__):
-                state = own_state_of
-            if type(value) is types.FunctionType and (state is own_state_of or is_simple(value, is_root)):
+            is_root, is_function = value is root and self.code is not None, type(value) is types.FunctionType
+            has_names = is_function and not value.__kwdefaults__ and is_module_namespace(value.__globals__)
+            state = own_state_of if has_names else state_of
+            if has_names or (is_function and is_simple(value, is_root)):
                 for name in read(value.__code__).names:
                     note(value.__globals__, name)
                 for _, module, name, _ in module_reads(value):
@@ -328,7 +328,7 @@ class Plan:
                 for name, form, level in read(value.__code__).imports:
                     if form != "from" and not level:
                         kinds[None, name] = sys.modules.get, name, type(sys.modules.get(name))
-            if type(value) is types.FunctionType and is_simple(value, is_root):
+            if is_function and is_simple(value, is_root):
                 if not is_root:
                     codes.append((value, value.__code__, value.__defaults__))
                 if is_root or not value.__kwdefaults__:
