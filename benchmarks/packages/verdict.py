@@ -75,12 +75,12 @@ def judge(case, compiled):
         ours = [w for w in caught if w.category.__module__ == wg.errors.__name__]
         kinds = sorted({w.category.__name__ for w in ours})
         return Outcome("right", ", ".join(kinds), message=" ".join(str(w.message) for w in ours))
-    warned = [w.message for w in caught if w.category is wg.RootFindingWarning]
+    warned = [w.message for w in caught if w.category in (wg.RootFindingWarning, wg.TextWarning, wg.CachedValueWarning)]
     worst = np.unravel_index(np.argmax(np.nan_to_num(excess, nan=np.inf)), excess.shape)
     message = f"entry {tuple(map(int, worst))}: {found[worst]:.12g}, differences give {expected[worst]:.12g}"
     message = f"{message} with an error of {error[worst]:.0e}"
     if warned:
-        return Outcome("warned", "RootFindingWarning", message=f"{message}. {warned[0]}")
+        return Outcome("warned", type(warned[0]).__name__, message=f"{message}. {warned[0]}")
     has_numbers_only_where_right = np.all(excess[np.isfinite(found)] <= 0)
     return Outcome("nan" if has_numbers_only_where_right else "wrong", message=message)
 

@@ -20,13 +20,11 @@ def sobol_g(x):
     return Sobol_G.evaluate(x, a=np.array([0.0, 1.0, 4.5, 9.0]))
 
 
-@cases([0.4, 2.0, 0.02, 0.0017])
+@cases([0.1, 0.4, 2.0, 0.02])
 def lake(x):
-    return lake_problem.lake_problem(0.1, *x[:2], x[2], 0.42, decisions=np.full(20, 0.02))[2] if False else np.ravel(
-        lake_problem.lake_problem(np.zeros(20), x[0], x[1], x[2], 0.05)[0]
-    )
+    return lake_problem.lake_problem(*x[:3], 0.42, x[3])
 
 
 @cases([[0.3, 0.4, 0.5]])
 def oakley(x):
-    return oakley2004.evaluate(x, WEIGHTS[0][:, :3], WEIGHTS[1])
+    return oakley2004.evaluate(x, WEIGHTS[0][:3], WEIGHTS[1])

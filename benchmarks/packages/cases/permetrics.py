@@ -26,4 +26,4 @@ def efficiencies(x):
 @cases(PREDICTED)
 def deviance(x):
     metric = RegressionMetric(OBSERVED, x)
-    return np.array([metric.mean_absolute_percentage_error(), metric.relative_squared_error()])
+    return np.array([metric.mean_absolute_percentage_error(), metric.relative_absolute_error()])

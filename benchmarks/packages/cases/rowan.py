@@ -12,8 +12,7 @@ P = np.array([0.5, 0.5, -0.5, 0.5])
 
 @cases([0.9, 0.1, -0.3, 0.2])
 def product_and_logarithm(q):
-    q = rowan.normalize(q)
-    return np.concatenate([rowan.multiply(q, P), rowan.log(q)])
+    return np.concatenate([rowan.multiply(q, P), rowan.log(q), rowan.exp(q)])
 
 
 @cases([0.3, -0.4, 0.9])

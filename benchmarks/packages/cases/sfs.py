@@ -7,7 +7,7 @@ from benchmarks.packages.cases import Cases
 
 PACKAGE = "sfs"
 cases = Cases()
-GRID = sfs.util.xyz_grid([-1, 1], [-1, 1], 0, spacing=0.9)
+GRID = np.array([-1.0, 0.0, 1.0]), np.array([[-0.8], [0.1]]), 0.0
 
 
 @cases([0.3, 1.6, 0.2])

@@ -1,7 +1,6 @@
 """Tidal analysis."""
 
 import numpy as np
-from utide.astronomy import ut_astron
 from utide.ellipse_params import ut_cs2cep
 
 from benchmarks.packages.cases import Cases
@@ -14,7 +13,3 @@ cases = Cases()
 def ellipse(x):
     return np.array([np.ravel(part)[0] for part in ut_cs2cep(*np.atleast_2d(x).T)])
 
-
-@cases([730120.0, 735000.0], step=1e-7)
-def astronomical_arguments(days):
-    return ut_astron(days)[1]

@@ -19,7 +19,7 @@ def mass_of_pair(x):
 @cases([1.0, 2.0, 3.0, 5.0])
 def boosted(x):
     v = vector.obj(x=x[0], y=x[1], z=x[2], t=x[3]).boostX(0.4)
-    return np.array([v.t, v.pt, v.eta, v.phi])
+    return np.array([v.t, v.rho, v.eta, v.phi])
 
 
 @cases([1.0, 2.0, 3.0])

@@ -155,8 +155,11 @@ def function(fun, args, kwargs, compute=None):
         return call_on_constants(fun, args, kwargs, compute)
     if fun in _CALLED_BY_SOLVERS and (name := solver()) is not None:
         raise TracedValueError(solver_message(name))
-    if has_subclass(args) and subclasses.is_handled(args):
-        return subclasses.call(fun, args, kwargs)
+    if has_subclass(args):
+        if any([isinstance(x, np.ndarray) and x.dtype.kind == "O" for x in args]):
+            raise refusal(args, f"an array of Python objects meets a traced array{at()}: use one array of floats for each")
+        if subclasses.is_handled(args):
+            return subclasses.call(fun, args, kwargs)
     row = _rows.get(fun) or registry.lookup(fun)
     if row is None and (f := python_ufuncs.function_of(fun)) is not None:
         return python_ufuncs.call(fun, f, args, **kwargs)

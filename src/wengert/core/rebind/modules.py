@@ -5,7 +5,7 @@ import importlib.util
 import sys
 import types
 
-from wengert.core.rebind.follow import INERT, REGISTERED, is_followed_module, top_package, why_unfollowed
+from wengert.core.rebind.follow import INERT, REGISTERED, is_followed_module, space_of, top_package, why_unfollowed
 from wengert.core.rebind.registration import (
     CLASSES,
     deferred,
@@ -111,7 +111,7 @@ class _Imported(ModuleProxy):
         return module is None or _has_class(module, name)  # before it is loaded, anything may be a class
 
     def _wengert_holds(self, name):
-        return isinstance(vars(sys.modules.get(_names.__get__(self)[1], types)).get(name), types.ModuleType)
+        return isinstance(space_of(sys.modules.get(_names.__get__(self)[1])).get(name), types.ModuleType)
 
     def _wengert_below(self, name):
         module = sys.modules.get(_names.__get__(self)[1])
@@ -133,11 +133,11 @@ _names = _Imported._wengert_names
 
 
 def _has_class(module, name):
-    return is_class_held(vars(module).get(name))
+    return is_class_held(space_of(module).get(name))
 
 
 def _module_below(module, name):
-    value = vars(module).get(name)
+    value = space_of(module).get(name)
     return ModuleProxy(value) if is_followed_module(value) else None
 
 

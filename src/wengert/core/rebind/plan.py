@@ -160,8 +160,8 @@ class Plan:
     def template(self, root):
         """Return a plan without root and copies, for other functions with the same code (`of_function`)."""
         new = self.without_copies()
-        for table in (new.changed, new.recipes):
-            table.pop(id(root), None)
+        for known in (new.changed, new.recipes):
+            known.pop(id(root), None)
         new.refs, new.code = self.refs[1:], weakref.ref(root.__code__)
         return new
 
