@@ -2,6 +2,7 @@
 
 import abc
 import functools
+import importlib
 import subprocess
 import sys
 import types
@@ -10,8 +11,10 @@ import warnings
 import numpy as np
 import pytest
 import scipy.spatial
+import scipy.stats
 
 import wengert as wg
+from wengert.features import null_is_first
 
 X = np.array([0.3, 0.5, 0.9])
 
@@ -319,3 +322,120 @@ def test_attributes_of_modules_read_by_computed_names_are_current():
         assert [gradient(float(k)) for k in range(3)] == [2.0] * 3
         made.rate = 5.0
         assert [gradient(float(k)) for k in range(3)] == [5.0] * 3
+
+
+DISPATCH = """
+def double(x):
+    y = np.zeros(len(x))
+    y[:] = 2.0 * x
+    return y
+
+def by_globals(x, name="double"):
+    return globals()[name](x)
+
+def by_module(x, name="double"):
+    return getattr(sys.modules[__name__], name)(x)
+
+def by_import(x, name="double"):
+    return getattr(importlib.import_module(__name__), name)(x)
+
+def by_name(x, name="double"):
+    return eval(name)(x)
+
+def by_namespace(x, name="double"):
+    return vars(sys.modules[__name__])[name](x)
+"""
+
+
+@pytest.mark.skipif(null_is_first, reason="the callee follows NULL on the stack")
+@pytest.mark.parametrize("way", ["by_globals", "by_module", "by_import", "by_name", "by_namespace"])
+def test_functions_found_by_name_and_called_at_once_are_followed(way):
+    made = module("package_form_dispatch", np=np, sys=sys, importlib=importlib)
+    exec(DISPATCH, vars(made))
+    f = getattr(made, way)
+    np.testing.assert_allclose(wg.jacobian(lambda x: f(x) ** 2)(X), np.diag(8.0 * X))
+
+
+def test_classes_made_by_exec_in_a_namespace_without_a_name_are_followed():
+    space = {"np": np}
+    exec(
+        "class Gas:\n"
+        "    rate = 3.0\n"
+        "    def heat(self, t):\n"
+        "        return self.rate * np.asarray(t, dtype=float) ** 2",
+        space,
+    )
+    gas = space["Gas"]()
+    J = wg.jacobian(wg.compile(lambda t: gas.heat(t)))
+    for rate in (3.0, 5.0):
+        gas.rate = rate
+        for _ in range(3):
+            np.testing.assert_allclose(wg.jacobian(lambda t: gas.heat(t))(X), np.diag(2.0 * rate * X))
+            np.testing.assert_allclose(J(X), np.diag(2.0 * rate * X))
+
+
+class Moments:
+    """Adds a method to distributions of SciPy, as lmoments3 does."""
+
+    def centre(self, x):
+        values = np.asarray(x, dtype=np.float64)
+        return self.shifted(values.sum()) * self.scale_of(2.0) / self.half
+
+    @staticmethod
+    def scale_of(a):
+        return a
+
+    @property
+    def half(self):
+        return 0.5
+
+    def shifted(self, a):
+        return a + 1.0
+
+
+class Gumbel(Moments, type(scipy.stats.gumbel_r)):
+    def shifted(self, a):
+        return 3.0 * super().shifted(a)
+
+
+gumbel = Gumbel(name="gumbel_r")
+
+
+def test_methods_of_mixins_of_distributions_are_followed():
+    np.testing.assert_allclose(wg.grad(lambda x: gumbel.centre(x))(X), np.full(3, 12.0))
+    slope = wg.grad(lambda x: scipy.stats.gumbel_r.pdf(x))(X[0])
+    np.testing.assert_allclose(wg.grad(lambda x: gumbel.pdf(x[0]))(X), [slope, 0.0, 0.0])
+
+
+class Entry:
+    __slots__ = ("rate",)
+
+
+def test_entries_of_imported_modules_may_be_any_objects(monkeypatch):
+    monkeypatch.setitem(sys.modules, "package_form_entry", entry := Entry())
+    entry.rate = 3.0
+
+    def f(x):
+        import package_form_entry
+
+        return x * package_form_entry.rate
+
+    np.testing.assert_allclose(wg.jacobian(f)(X), 3.0 * np.eye(3))
+
+
+def halved(x):
+    y = np.zeros(len(x))
+    y[:] = 0.5 * x
+    return y
+
+
+@pytest.mark.parametrize("prepared", [lambda f: f, wg.compile])
+def test_new_functions_with_known_code_see_their_own_variables(prepared):
+    made = module("package_form_closures", np=np, factor=2.0)
+    exec("def closure(other, power):\n    return lambda x: other(x) * factor + x**power", vars(made))
+    for k, other in enumerate([double, halved, double, halved, np.sin]):
+        made.factor = 2.0 + k // 2
+        slope = {double: 2.0, halved: 0.5}.get(other, np.cos(X))
+        J = wg.jacobian(prepared(made.closure(other, k + 1.0)))
+        for _ in range(3):
+            np.testing.assert_allclose(J(X), np.diag(slope * made.factor + (k + 1.0) * X**k))

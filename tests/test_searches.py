@@ -185,7 +185,25 @@ def by_ternary_search(t, n=100):
     return low
 
 
+def by_copied_sign(t):
+    x, step = 1.5, 0.75
+    for _ in range(50):
+        x += math.copysign(step, t - x**3)
+        step /= 2
+    return x
+
+
+def by_copied_sign_of_numpy(t):
+    x, step = 1.5, 0.75
+    for _ in range(50):
+        x += step * np.copysign(1.0, t - x**3)
+        step /= 2
+    return x
+
+
 LOSING = [
+    by_copied_sign,
+    by_copied_sign_of_numpy,
     by_count,
     by_width,
     by_residual,

@@ -350,7 +350,17 @@ class Reading(Info):
         return 2.0 * np.asarray(self)[key]
 
 
+class Components(np.ndarray):
+    """Components of any shape, in an array of objects."""
+
+    def __new__(cls, components):
+        made = np.ndarray.__new__(cls, len(components), dtype=object)
+        made[:] = components
+        return made
+
+
 REFUSED = {
+    "an array of objects": (lambda x: (Components([1.0, 2.0, 3.0][: len(x)]) - x).sum(), "array of Python objects"),
     "a masked array": (lambda x: x.view(np.ma.MaskedArray).sum(), "mask"),
     "a matrix": (lambda x: x.view(np.matrix).sum(), "numpy.matrix"),
     "a record array": (lambda x: x.view(np.recarray).sum(), "recarray"),

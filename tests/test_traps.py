@@ -1,6 +1,7 @@
 """Python constructs that can hide a derivative: each gives the right one, or an error that says why there is none."""
 
 import collections.abc
+import warnings
 
 import numpy as np
 import pytest
@@ -106,3 +107,105 @@ def test_other_comparison_for_equality_does_not_warn(condition, k):
 
     for x in (POINTS[0], np.zeros(2)):
         assert_allclose(jacobians(f)[k](x), np.diag(3 * x**2))
+
+
+LONG, SHORT = np.array([0.7, 1.3]) * (1.0 + 1.0 / 3e5), np.array([0.7, 1.3])
+
+
+class LastScalar:
+    """Keeps the last scalar and its cube; `differs` compares two scalars."""
+
+    def __init__(self, differs):
+        self.differs, self.point = differs, None
+
+    def cube(self, a):
+        if self.point is None or self.differs(self.point, a):
+            self.point, self.value = a, a**3
+        return self.value
+
+    def __call__(self, x):
+        return self.cube(x[0]) * x[1]
+
+
+DIFFERS = {
+    "!=": lambda a, b: a != b,
+    "!=, turned": lambda a, b: b != a,
+    "not ==": lambda a, b: not a == b,
+    "lists": lambda a, b: [a] != [b],
+    "np.not_equal": lambda a, b: np.not_equal(a, b),
+}
+
+
+@pytest.mark.parametrize("differs", DIFFERS.values(), ids=DIFFERS)
+@pytest.mark.parametrize("k", range(4))
+def test_cache_of_last_scalar_that_a_plain_call_filled_warns(differs, k):
+    f = LastScalar(differs)
+    f(LONG)
+    with pytest.warns(wg.CachedValueWarning, match=r"test_traps.py:\d+"):
+        jacobians(f)[k](LONG)
+
+
+@pytest.mark.parametrize("k", range(4))
+@pytest.mark.parametrize("number", [SHORT[0], 298.15, np.pi / 2, 0.1])
+def test_scalar_that_equals_a_number_of_a_formula_does_not_warn(number, k):
+    def f(x):
+        return x**3 if x[0] == number else x**2
+
+    x = np.array([number, 2.0])
+    assert_allclose(jacobians(f)[k](x), np.diag(3 * x**2))
+
+
+def of_raised_errors(x):
+    try:
+        with np.errstate(all="raise"):
+            y = np.sqrt(x[0])
+    except FloatingPointError:
+        y = x[0] ** 2
+    return y * x[1]
+
+
+def of_warnings_as_errors(x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            y = np.log(x[0])
+        except RuntimeWarning:
+            y = x[0] ** 2
+    return y * x[1]
+
+
+def of_recorded_warnings(x):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        y = np.arctanh(x[0] + 1.0 - x[0] * x[0] * 2.0)
+    return x[0] ** 2 * x[1] if caught else y * x[1]
+
+
+@pytest.mark.parametrize("f", [of_raised_errors, of_warnings_as_errors, of_recorded_warnings])
+def test_branches_on_floating_point_errors_of_scalars(f):
+    for jacobian in jacobians(f):
+        for x in (np.array([-0.4, 0.9]), np.array([0.9, 1.3]), np.array([-0.3, 0.8])):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", wg.CompileWarning)
+                assert_allclose(jacobian(x), differences(f, x), rtol=1e-7)
+
+
+class Registry:
+    values: dict = {}
+
+    @classmethod
+    def stored(cls, name, a):
+        cls.values[name] = a**2
+        return cls.values[name]
+
+
+def test_class_that_keeps_values_of_a_plain_call_and_of_derivatives():
+    def f(x):
+        return Registry.stored("u", x[0]) * Registry.stored("v", x[1])
+
+    f(SHORT)
+    for jacobian in jacobians(f):
+        for x in (LONG, SHORT, LONG):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", wg.CompileWarning)
+                assert_allclose(jacobian(x), 2 * x[0] * x[1] * x[::-1])
