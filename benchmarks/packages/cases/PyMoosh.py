@@ -20,9 +20,3 @@ def coefficients(x):
 def reflectance_of_permittivities(x):
     stack = PyMoosh.Structure([1.0, x[0], x[1]], [0, 1, 2, 0], [0, 150.0, 90.0, 0], verbose=False)
     return PyMoosh.coefficient_S(stack, 550.0, 0.2, 1)[2]
-
-
-@cases([30.0, 0.4])
-def absorption(x):
-    stack = PyMoosh.Structure([1.0, -9.0 + 1.2j, 2.25], [0, 1, 2], [0, x[0], 0], verbose=False)
-    return np.real(PyMoosh.absorption_S(stack, 600.0, x[1], 1)[0])

@@ -14,11 +14,6 @@ def state_of_relative_humidity(x):
     return np.array(psySI.state("DBT", x[0], "RH", x[1], 101325))
 
 
-@cases([300.0, 0.01])
-def state_of_humidity_ratio(x):
-    return np.array(psySI.state("DBT", x[0], "W", x[1], 101325))
-
-
 @cases([60000.0, 0.6])
 def state_of_enthalpy(x):
     return np.array(psySI.state("H", x[0], "RH", x[1], 101325)[:5])

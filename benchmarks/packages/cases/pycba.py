@@ -11,7 +11,7 @@ cases = Cases()
 @cases([7.5, 7.0])
 def moments(lengths):
     beam = pycba.BeamAnalysis(lengths, 30 * 600e7 * 1e-6, [-1, 0, -1, 0, -1, 0])
-    beam.add_udl(i_span=1, w=20)
+    beam.add_udl(1, w=20)
     beam.analyze()
     return beam.beam_results.results.M[::40]
 
@@ -19,8 +19,8 @@ def moments(lengths):
 @cases([20.0, 50.0])
 def reactions(x):
     beam = pycba.BeamAnalysis([7.5, 7.0], 30 * 600e7 * 1e-6, [-1, 0, -1, 0, -1, 0])
-    beam.add_udl(i_span=1, w=x[0])
-    beam.add_pl(i_span=2, p=x[1], a=3.0)
+    beam.add_udl(1, w=x[0])
+    beam.add_pl(2, p=x[1], a=3.0)
     beam.analyze()
     return beam.beam_results.R
 
@@ -28,6 +28,6 @@ def reactions(x):
 @cases([1.2e5, 1.5e5])
 def deflections(ei):
     beam = pycba.BeamAnalysis([7.5, 7.0], ei, [-1, 0, -1, 0, -1, 0])
-    beam.add_udl(i_span=1, w=20)
+    beam.add_udl(1, w=20)
     beam.analyze()
     return beam.beam_results.D
