@@ -439,3 +439,29 @@ def test_new_functions_with_known_code_see_their_own_variables(prepared):
         J = wg.jacobian(prepared(made.closure(other, k + 1.0)))
         for _ in range(3):
             np.testing.assert_allclose(J(X), np.diag(slope * made.factor + (k + 1.0) * X**k))
+
+
+class Pair:
+    """Two numbers that NumPy's functions add, as in the package vector."""
+
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        if ufunc is np.add and method == "__call__":
+            one, other = inputs
+            return type(self)(one.a + other.a, one.b * other.b)
+        return NotImplemented
+
+    def __add__(self, other):
+        return np.add(self, other)
+
+
+def test_functions_are_compared_by_identity_in_methods_for_ufuncs():
+    def f(x):
+        found = Pair(x[0], x[1]) + Pair(x[2], x[0])
+        return found.a * found.b
+
+    for J in (wg.grad(f), wg.grad(wg.compile(f))):
+        for x in (X, X + 0.5, X):
+            np.testing.assert_allclose(J(x), [x[1] * (2 * x[0] + x[2]), x[0] * (x[0] + x[2]), x[0] * x[1]])

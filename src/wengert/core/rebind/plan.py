@@ -521,6 +521,8 @@ class Plan:
             method = self.build(value, memo)
             if name in _REFLECTED and type(method) is types.FunctionType:
                 method = _reflected(name, method)
+            if name == "__array_ufunc__" and type(method) is types.FunctionType and not is_array_class(cls):
+                method = _seeing_replacement(method)
             type.__setattr__(self.changed[id(cls)], name, method)
             if type(method) is functools.cached_property:
                 method.__set_name__(cls, name)
@@ -674,6 +676,16 @@ def _reflected(name, method):
         forward = getattr(type(self) if own is left else type(other), _REFLECTED[name], None)
         y = NotImplemented if forward is None else forward(other, self, *modulo)
         return method(self, other, *modulo) if y is NotImplemented and own is not left else y
+
+    return like(method, run)
+
+
+def _seeing_replacement(method):
+    """Return a method ``__array_ufunc__`` that gets the ufunc that followed code sees under its name."""
+
+    def run(self, ufunc, *args, **kwargs):
+        _, ufunc, _ = REGISTERED.get(id(ufunc), (None, ufunc, None))
+        return method(self, ufunc, *args, **kwargs)
 
     return like(method, run)
 
