@@ -157,7 +157,8 @@ def function(fun, args, kwargs, compute=None):
         raise TracedValueError(solver_message(name))
     if has_subclass(args):
         if any([isinstance(x, np.ndarray) and x.dtype.kind == "O" for x in args]):
-            raise refusal(args, f"an array of Python objects meets a traced array{at()}: use one array of floats for each")
+            message = f"an array of Python objects meets a traced array{at()}: use one array of floats for each"
+            raise refusal(args, message)
         if subclasses.is_handled(args):
             return subclasses.call(fun, args, kwargs)
     row = _rows.get(fun) or registry.lookup(fun)
