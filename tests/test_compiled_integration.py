@@ -15,7 +15,6 @@ import wengert as wg
 from wengert.program.integration import shared
 from wengert.program.integration.calls import Integration
 from wengert.program.ir import reference
-from wengert.scipy import initial_value
 
 pytest.importorskip("scipy", minversion="1.17")  # the mirrors need it
 
@@ -929,24 +928,6 @@ def test_parameters_of_any_shape_and_values_read_from_outside():
 
 
 # ---- systems and results that are used again
-
-
-@pytest.mark.parametrize("times", [TIMES, None])
-@pytest.mark.parametrize("method", ["RK45", "BDF"])
-def test_first_call_of_a_compiled_derivative_integrates_once_by_scipy(monkeypatch, method, times):
-    made = []
-    run = initial_value._Integration.run
-    monkeypatch.setattr(initial_value._Integration, "run", lambda self, *a, **k: made.append(a) or run(self, *a, **k))
-
-    def loss(x):
-        return linear(x, method, times)[-1] if times is not None else exponential(x, method)
-
-    gradient = wg.compile(wg.grad(loss))
-    found = gradient(X)
-    assert gradient.paths == 1
-    assert not made  # besides that by which the function is observed
-    assert error(found, wg.grad(loss, X)) < 1e-7
-    assert made
 
 
 def exponential(x, method):

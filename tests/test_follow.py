@@ -1214,3 +1214,29 @@ def f(x):
 def test_object_in_a_module_that_asks_for_itself(install):
     module = install(backend=BACKEND)
     np.testing.assert_allclose(wg.grad(module.f)(0.3), np.cos(0.6), rtol=1e-14)
+
+
+def first_system(x):
+    return np.sum(x + x * np.zeros(1))
+
+
+def second_system(x):
+    return np.sum(x + x * np.zeros(1))
+
+
+def test_functions_with_equal_code_compare_what_their_cells_hold():
+    """The function in a cell must be the one that a global name refers to, also for a plan that is made again."""
+
+    def around(f):
+        return lambda x: f(x)
+
+    def made(system):
+        return (lambda x: 2.0 * x[1] if system is second_system else x[0]), (lambda x: system(x))
+
+    x, found = np.ones(2), []
+    for system in (first_system, second_system, second_system, first_system, second_system):
+        compared, called = made(system)
+        found.append(wg.grad(compared)(x)[1])
+        wg.grad(called)(x)
+        wg.hessian(around(compared))(x)
+    assert found == [0.0, 2.0, 2.0, 0.0, 2.0]

@@ -43,7 +43,6 @@ from wengert.program.integration.calls import SENSITIVITIES, SOLVER_OPTIONS
 from wengert.program.integration.events import GRAZING
 from wengert.program.integration.field import with_random_direction
 from wengert.program.integration.jumps import change, moving_jump
-from wengert.program.tracing.observer import note_results, results_of_call
 from wengert.scipy import sensitivities, steps
 from wengert.scipy.mirror import check_plain
 from wengert.scipy.recorded_integration import recorded_solution
@@ -63,9 +62,6 @@ BYTES_PER_ELEMENT = 80
 
 #: bytes that the derivatives of an integration may take by default
 DEFAULT_MEMORY = "2GB"
-
-#: points at which right-hand sides are compared before a solution is used again
-COMPARED_POINTS = 5
 
 #: SciPy's default
 DEFAULT_ATOL = 1e-6
@@ -255,12 +251,6 @@ def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *others: Any, **op
 
 _ODEINT = inspect.signature(scipy.integrate.odeint)
 
-_solve_ivp = inspect.unwrap(scipy.integrate.solve_ivp)
-note_results(_solve_ivp)
-
-#: arguments of it that are compared otherwise
-_FUNCTIONS = {"fun", "args", "method", "events", "options", "jac"}
-
 
 class _Integration:
     """A call of an integrator within a derivative; `time_last` if the right-hand side is ``fun(y, t)``."""
@@ -294,9 +284,7 @@ class _Integration:
 
     def result(self):
         """SciPy's result, as a function of the traced values."""
-        found, solver = self.observed(), None
-        if found is None:
-            found, solver = self.run(self.method)
+        found, solver = self.run(self.method)
         self.derive(None if self.method is LSODA else solver, found, found.nfev)
         t_events, y_events = self.event_results(found)
         t, y = self.outputs(found, t_events, y_events)
@@ -305,39 +293,8 @@ class _Integration:
         sol = found.sol and Solution(self, found.sol)
         return type(found)(found | {"t": t, "y": y, "sol": sol, "t_events": t_events, "y_events": y_events})
 
-    def observed(self):
-        """Return SciPy's result of the same call in a function that has just run with plain values, or None."""
-        results = results_of_call.get()
-        if not results or self.events:
-            return None
-        code, call, found = results.pop(0)
-        if code is not _solve_ivp.__code__ or call["events"] or found.status < 0 or not len(found.t):
-            return None
-        own, others = ({key: x for key, x in options.items() if key != "jac"} for options in (self.options, call))
-        others |= {key: x for key, x in call["options"].items() if key != "jac"}
-        own |= {"t_span": self.plain_span, "y0": self.y0, "t_eval": self.times}
-        others |= {"t_span": tuple(map(float, call["t_span"])), "y0": vector(call["y0"])}
-        others["t_eval"] = None if call["t_eval"] is None else vector(call["t_eval"])
-        is_same = name_of(call["method"]) == self.method.__name__ and all(
-            _is_same(own.get(key), others.get(key)) for key in (own.keys() | others.keys()) - _FUNCTIONS
-        )
-        f = self.right_hand_side(call["fun"], tuple(call["args"] or ()))
-        return found if is_same and self.has_slopes(plain_function(f), found) else None
-
-    def has_slopes(self, f, found):
-        """Return whether f has the bits of the right-hand side at some points of a solution."""
-        start = np.asarray(plain_copy(self.y0))
-        points = [(self.plain_span[0], start)]
-        points += [(found.t[k], found.y[:, k]) for k in range(0, len(found.t), max(1, len(found.t) // COMPARED_POINTS))]
-        return all(_is_same(f(t, y.copy()), self.plain_f(t, y.copy())) for t, y in points)
-
     def substitute(self, nfev):
-        """Return an integrator that can be replayed where there is none with SciPy's steps.
-
-        That is one of the same method; in place of LSODA an explicit one, or an implicit one for stiff problems.
-        """
-        if self.method is not LSODA:
-            return self.run(self.method)[1]
+        """Return an integrator that can be replayed in place of LSODA: explicit, or implicit for stiff problems."""
         options = {key: self.options[key] for key in ("max_step", "vectorized") if key in self.options}
         for key, default in (("rtol", 1e-3), ("atol", 1e-6)):
             options[key] = np.maximum(SUBSTITUTE_TOLERANCE * np.asarray(self.options.get(key, default)), MIN_TOLERANCE)
@@ -384,7 +341,7 @@ class _Integration:
         return found, made[0]
 
     def derive(self, solver, found, nfev):
-        """Make the solution a function of the traced values; `solver` is None where there are no steps of SciPy's."""
+        """Make the solution a function of the traced values; `solver` is None for LSODA, which reports no steps."""
         self.nfev, self.solver = nfev, solver
         if solver is None and not found.t_events and len(found.t):
             self.direction = 1.0 if self.plain_span[1] >= self.plain_span[0] else -1.0
@@ -682,14 +639,6 @@ def random_direction(x):
     """Return random numbers of the shape and the magnitudes of `x`."""
     size = np.ascontiguousarray(np.abs(x), dtype=float).reshape(1, -1)
     return with_random_direction(size)[1].reshape(np.shape(x))
-
-
-def _is_same(x, y):
-    """Return whether numbers or arrays have the same type and bits, or objects are identical."""
-    if x is None or y is None:
-        return x is y
-    x, y = (np.asarray(plain_copy(value)) for value in (x, y))
-    return (x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes())
 
 
 def name_of(method):

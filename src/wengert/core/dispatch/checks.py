@@ -99,9 +99,11 @@ MULTIPLES_OF_PI = 180
 
 
 def _is_compared_by_user(frame):
-    """Does a frame belong to the user's code, apart from NumPy and its replacements, and not to SciPy or rules?"""
+    """Return whether the code that compares is the user's: not SciPy, a rule, or an assertion of `numpy.testing`."""
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
+        if name.startswith("numpy.testing."):
+            return False
         package = name.partition(".")[0]
         if package != "numpy" and name != "wengert.numpy" and not name.startswith("wengert.core."):
             return package not in ("wengert", "scipy")

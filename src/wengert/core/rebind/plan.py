@@ -147,10 +147,14 @@ class Plan:
             templates[self.code] = self.template(root)
 
     def is_own(self, root, users):
-        """Return whether the plan holds more of the root than its code and the contents of its cells."""
+        """Return whether the plan holds more of the root than its code, or its cells hold what may be copied.
+
+        A copy in a cell must be the one that a global name refers to, since code may compare them.
+        """
         has_copying = id(root) in self.copying or (self.copying and root.__closure__)
         is_held = id(root) in users or self.run is root.__code__
-        return bool(is_held or has_copying or root.__defaults__ or root.__kwdefaults__)
+        has_copies = not all(map(_is_leaf, contents_of(root)))
+        return bool(is_held or has_copying or has_copies or root.__defaults__ or root.__kwdefaults__)
 
     def keep_copy(self, root):
         """Keep the copy of the root if it reaches only what a module holds; otherwise it would keep its key alive."""

@@ -15,7 +15,10 @@ import itertools
 
 from wengert.features import CACHE
 
-__all__ = ["relocated"]
+__all__ = ["line_tables", "relocated"]
+
+#: line tables of relocated code, with those of its source, so that both are known as the same code
+line_tables: dict[bytes, bytes] = {}
 
 _EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
 _JUMPS = {*dis.hasjrel}
@@ -48,10 +51,13 @@ def relocated(code, arguments, insertions):
     moved = _moved(instructions)
     while _fit_arguments(instructions, moved):
         moved = _moved(instructions)
+    lines = _line_table(code.co_linetable, moved)
+    if lines != code.co_linetable:
+        line_tables[lines] = line_tables.get(code.co_linetable, code.co_linetable)
     return code.replace(
         co_code=_encode(instructions),
         co_exceptiontable=_exception_table(code.co_exceptiontable, moved),
-        co_linetable=_line_table(code.co_linetable, moved),
+        co_linetable=lines,
     )
 
 

@@ -59,7 +59,7 @@ from wengert.program.tracing.closure import (
     Uncopied,
     code_that_ran,
 )
-from wengert.program.tracing.observer import Observer, is_observed, results_of_call
+from wengert.program.tracing.observer import Observer, is_observed
 from wengert.program.tracing.purity import is_pure
 from wengert.program.tracing.pytree import (
     UnsupportedValue,
@@ -102,9 +102,6 @@ MAX_ROUNDING_GROWTH = 8
 MAX_PERTURBATIONS = 10
 
 _NONE: frozenset = frozenset()
-
-#: code of a function -> type of its derivative, or of the function -> keys of the code that ran in observed calls
-_ran_before: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 _OTHER_BRANCH = (
     "its recording takes another branch when replayed at the same point: the function depends on more than its "
@@ -434,8 +431,6 @@ class Compiled(Caller):
 
     def _capture(self, others, in_derivative, fixed):
         """Return the captured state of f; None if f must run first, to tell which of the code that it reaches runs."""
-        if self._ran is None and not (in_derivative or self._scans_all):
-            self._ran = _ran_before.get(_code_of(self.f), {}).get(type(self.f))  # of another function with this code
         is_free = self._ran is None and not (in_derivative or self._scans_all)
         limit = MAX_UNSEEN_FUNCTIONS if is_free else sys.maxsize
         captures = Captures(self.f, others, in_derivative, (*self.constant, *fixed), self._ran, limit, self._pins)
@@ -447,15 +442,10 @@ class Compiled(Caller):
         """Return the value of f, and note which code runs."""
         y, seen = self._run_observed(args, kwargs, None, None)
         with self._lock:
-            self._set_ran(code_that_ran(seen))
+            self._ran = code_that_ran(seen)
         with contextlib.suppress(UnsupportedValue, RecursionError):
             self._read(others, fixed=fixed)  # warns if f cannot be replayed
         return self.f(*args, **kwargs) if _is_unknown(y) else y
-
-    def _set_ran(self, ran):
-        """Set the code that may run, also for functions to come that have the same code, such as another closure."""
-        self._ran = ran
-        _ran_before.setdefault(_code_of(self.f), {})[type(self.f)] = ran
 
     def _scan_all(self):
         """Analyse all code that f reaches from now on."""
@@ -474,7 +464,7 @@ class Compiled(Caller):
         if in_derivative:
             self._scan_all()
         else:
-            self._set_ran(captures.ran | ran)
+            self._ran = captures.ran | ran
             self._tables, self._route = {}, None
         return True
 
@@ -577,33 +567,27 @@ class Compiled(Caller):
         can_narrow = captures.ran is None and not (self._scans_all or reading.in_derivative)
         if not can_narrow or captures.idle_code(ran) <= (0 if doubt else MAX_IDLE_CODE):
             return y, doubt
-        self._set_ran(ran)
+        self._ran = ran
         self._tables, self._route = {}, None
         return y, seen
 
     def _run_observed(self, args, kwargs, reading, leaves):
-        """Return the value of f and the observer; of a derivative, its function is observed before the evaluation."""
-        is_plain, f = reading is None or reading.is_plain, self.f
-        if not isinstance(f, Operator):
-            with Observer() as seen:
-                y = f(*args, **kwargs) if is_plain else self._eager_value(args, kwargs, reading, leaves)
-            return y, seen
-        given = args
+        """Return the value of f and the observer; a derivative is evaluated first, and then its function observed.
+
+        In the other order, caches that the function fills with plain values would lose the derivative.
+        """
+        f = self.f
+        y = self._derivative(args, kwargs) if isinstance(f, Operator) else None
         while isinstance(f, Operator):
-            given = f.first(given) if isinstance(f, Mapped) else given
-            given = (given[0], *given[2:]) if isinstance(f, (JVP, HVP)) else given
+            args = f.first(args) if isinstance(f, Mapped) else args
+            args = (args[0], *args[2:]) if isinstance(f, (JVP, HVP)) else args
             f = f.f
-        given, keywords = _own((given, kwargs))
-        with caught(Exception) as failure, Observer() as seen:
-            f(*given, **keywords)
-        token = results_of_call.set([*seen.results])
-        try:
-            y = self._derivative(args, kwargs)  # may raise an error of its own where f raises one
-        finally:
-            results_of_call.reset(token)
-        if failure.error is not None:
-            raise failure.error
-        return y, seen
+        is_plain = reading is None or reading.is_plain
+        if is_plain and f is not self.f:
+            args, kwargs = _own((args, kwargs))
+        with Observer() as seen:
+            value = f(*args, **kwargs) if is_plain else self._eager_value(args, kwargs, reading, leaves)
+        return (value if f is self.f else y), seen
 
     def _derivative(self, args, kwargs):
         """Evaluate a derivative eagerly, a Hessian in one direction; subclasses may return `UNKNOWN`."""
@@ -888,16 +872,6 @@ def _stacklevel():
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("wengert."):
         level, frame = level + 1, frame.f_back
     return level
-
-
-def _code_of(f):
-    """Return the code of the function inside operators, partials and methods, or its type if it has none."""
-    while not hasattr(f, "__code__"):
-        inner = getattr(f, "f", None) if isinstance(f, Operator) else getattr(f, "func", getattr(f, "__func__", None))
-        if inner is None:
-            return type(f)
-        f = inner
-    return f.__code__
 
 
 def _name_of(f):

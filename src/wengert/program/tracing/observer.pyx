@@ -6,7 +6,6 @@ from cpython.object cimport PyObject, Py_TYPE
 from cpython.ref cimport Py_DECREF, Py_XDECREF, Py_XINCREF
 
 import gc
-from contextvars import ContextVar
 
 from wengert.features import import_code
 from wengert.program.tracing.purity import verdict
@@ -27,7 +26,6 @@ cdef extern from "Python.h":
     PyCodeObject *PyFrame_GetCode(PyFrameObject *frame)
     object PyFrame_GetGlobals(PyFrameObject *frame)
     PyFrameObject *PyFrame_GetBack(PyFrameObject *frame)
-    object PyFrame_GetLocals(PyFrameObject *frame)
     int PyFrame_GetLineNumber(PyFrameObject *frame)
     bint PyCFunction_Check(PyObject *x)
     void *PyCFunction_GET_FUNCTION(PyObject *x)
@@ -44,19 +42,6 @@ cdef struct Seen:
     PyObject *owner
 
 
-#: results of an observed call that its derivative, which runs next, may use; see `Observer.results`
-results_of_call = ContextVar("results of call", default=None)
-
-cdef dict NOTED = {}                # code of functions whose results are noted, by its id
-
-
-def note_results(function):
-    """Let observers note the arguments and results of a function, of which equal calls take long and agree."""
-    code = getattr(function, "__code__", None)
-    if code is not None:
-        NOTED[id(code)] = code
-
-
 @cython.final
 cdef class Observer:
     """While entered, records which code runs in this thread, and which C functions it calls.
@@ -68,13 +53,9 @@ cdef class Observer:
     calls : dict
         By C function, type of its owner and purity of the caller: a tuple (function, whether the caller is pure, its
         code, line).
-    results : list
-        For each completed call of a function given to `note_results` a tuple (code, arguments by name, result).
     """
 
     cdef readonly dict codes, calls
-    cdef readonly list results
-    cdef list pending               # unfinished calls of such functions: (address of the frame, arguments)
     cdef PyObject *seen_codes[MAX_SEEN]     # code in `codes`, and calls in `calls` from such code: nothing is new there
     cdef Seen seen_calls[MAX_SEEN]
     cdef dict verdicts
@@ -84,7 +65,7 @@ cdef class Observer:
     cdef PyObject *former_self
 
     def __init__(self):
-        self.codes, self.calls, self.verdicts, self.results, self.pending = {}, {}, {}, [], []
+        self.codes, self.calls, self.verdicts = {}, {}, {}
 
     def __enter__(self):
         cdef PyThreadState *state = PyThreadState_Get()
@@ -158,8 +139,6 @@ cdef int observe(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) 
             return 0
         if is_pure_code(observer, frame) and <object>code is import_code:
             observer.importing = frame
-        elif id(<object>code) in NOTED:
-            observer.pending.append((<size_t>frame, dict(PyFrame_GetLocals(frame))))
         elif id(<object>code) in observer.codes:
             observer.seen_codes[place] = code
     elif what == PyTrace_C_CALL and arg != NULL and PyCFunction_Check(arg):
@@ -175,12 +154,6 @@ cdef int observe(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) 
             observer.calls[key] = <object>arg, by_pure, <object>code, PyFrame_GetLineNumber(frame)
         if id(<object>code) in observer.codes:
             seen.code, seen.function, seen.owner = code, function, owner
-    elif what == PyTrace_RETURN and observer.pending:
-        address, arguments = observer.pending[len(observer.pending) - 1]
-        if address == <size_t>frame:
-            observer.pending.pop()
-            if arg != NULL:
-                observer.results.append((code_of(frame), arguments, <object>arg))
     return 0
 
 

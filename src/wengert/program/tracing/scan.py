@@ -41,6 +41,7 @@ from wengert.core.rebind.follow import (
     parts_of,
     py_func_of,
 )
+from wengert.core.rebind.relocate import line_tables
 from wengert.core.rebind.rename import read
 from wengert.core.rebind.tables import TABLES
 from wengert.features import home_of, is_made_in_python, knows_bytecode
@@ -119,7 +120,8 @@ def codes_of(value: Any) -> set:
 
 def code_key(code: types.CodeType) -> tuple:
     """Return a key that a code object shares with its renamed copies."""
-    return code.co_filename, code.co_qualname, code.co_firstlineno, code.co_linetable
+    lines = code.co_linetable
+    return code.co_filename, code.co_qualname, code.co_firstlineno, line_tables.get(lines, lines)
 
 
 def _codes_in(code):
