@@ -19,7 +19,7 @@ from sphinx.util.docutils import SphinxDirective
 
 TABLES = Path(__file__).parent / "performance" / "tables.md"
 README_CHART = Path(__file__).parent / "_static" / "derivative-times.svg"
-PEERS = ("finite differences", "autograd", "torch", "jax", "casadi", "casadi + gcc")
+PEERS = ("finite differences", "autograd", "advect", "advect, staged", "torch", "jax", "casadi", "casadi + gcc")
 #: rows of the chart of the front page: loops over scalars, a Jacobian for an ODE solver, linear algebra
 WORKLOADS = {
     ("Lorenz-96, loops over x[i], 20 steps, gradient", "40"): "Lorenz-96, loops, 40 variables:\ngradient",
@@ -29,6 +29,7 @@ WORKLOADS = {
 SHOWN = {
     "finite differences": "finite differences",
     "autograd": "autograd",
+    "advect": "advect",
     "torch": "torch",
     "jax": "jax, jit",
     "casadi": "casadi",
