@@ -21,6 +21,7 @@ doi:10.1109/CGO53902.2022.9741256
 
 from __future__ import annotations
 
+import collections
 import functools
 import math
 from collections.abc import Callable
@@ -531,19 +532,24 @@ class _Candidate:
         used = np.unique(np.concatenate([*used, self.code.outputs]))
         places = search.position[used[used >= 0]]
         places = places[(places >= self.start) & (places < self.stop)] - self.start
-        lasts, stacks = {}, []
+        lasts, stacks, depths = {}, [], self._depths()
         for q in np.unique(places % self.period).tolist():
             steps = places[places % self.period == q] // self.period
             depth = len(self.at) - int(steps.min())
-            if depth <= max(1, self.depth(q)):
+            if depth <= max(1, depths.get(q, 0)):
                 lasts[q] = depth
             else:
                 stacks.append(q)
         return lasts, stacks
 
-    def depth(self, q):
-        """Return the largest loop-carried distance at which instruction q is read."""
-        return max([back for key, back in self.back.items() if back and self._defining(*key) == q], default=0)
+    def _depths(self):
+        """Return the largest loop-carried distances at which instructions are read, of those with one."""
+        found: dict[int, int] = {}
+        for key, back in self.back.items():
+            if back:
+                q = self._defining(*key)
+                found[q] = max(back, found.get(q, 0))
+        return found
 
     def _defining(self, q, number):
         """Return the index of the body instruction that defines an operand."""
@@ -580,19 +586,22 @@ class _Candidate:
         template = self.at[step]
         self.carried, self.kept, self.slices, self.body_inputs = {}, {}, [], []
         self._find_moving()
-        depths = {q: max(self.depth(q), self.lasts.get(q, 0)) for q in range(self.period) if q not in self.trajectories}
-        for q, depth in depths.items():
+        depths = self._depths()
+        for q in range(self.period):
+            depth = 0 if q in self.trajectories else max(depths.get(q, 0), self.lasts.get(q, 0))
             for back in range(1, depth + 1):
                 v = self._initial(q, back)
                 self.carried[q, back] = self._initial_id(v, template[q])
                 self.body_id[self.at[step - back, q]] = self._add_input(code, template[q], in_order=True)
         self._add_kept()
-        tables = self._add_slices()
+        tables, given = self._add_slices(), collections.defaultdict(list)
+        for (q, number), values in self.given.items():
+            given[q].append((number, values))
         for q, i in enumerate(template.tolist()):
             if q in self.trajectories or q in self.moving:
                 continue
             replaced = {}
-            for number, values in [(number, values) for (at, number), values in self.given.items() if at == q]:
+            for number, values in given[q]:
                 table = tables.get((q, number))
                 if table is not None:
                     replaced[values[step]] = self.body_id[values[step]]
