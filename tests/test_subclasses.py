@@ -351,7 +351,7 @@ class Reading(Info):
 
 
 class Components(np.ndarray):
-    """Components of any shape, in an array of objects."""
+    """An array of objects, whose components may have any shape."""
 
     def __new__(cls, components):
         made = np.ndarray.__new__(cls, len(components), dtype=object)

@@ -70,7 +70,7 @@ class Solved(Solution):
 
     @property
     def is_native(self) -> bool:
-        """Whether the solver calls programs without Python."""
+        """Whether the solver runs without Python."""
         return getattr(self.solve, "native", None) is not None
 
     def check_call(self, call, types, kind, verifier):

@@ -54,7 +54,7 @@ class Lifted(var.BufferExporter):
         raise NotImplementedError
 
     def _is_contiguous(self, order):
-        """Return whether the array has its elements in C or Fortran order in memory."""
+        """Return whether the elements are contiguous in C or Fortran order."""
         raise NotImplementedError
 
     def _as_constant(self, where):

@@ -177,7 +177,7 @@ class Statements(Builder):
     def _known(self, name, operands):
         """Return the simplified value of a statement, or None.
 
-        Simplification changes no sign of a zero, except where an operand is `nothing`, a derivative that is zero.
+        Signs of zeros are preserved, except where an operand is `nothing`, which stands for a zero derivative.
         """
         a, b = operands[0], operands[-1]
         x, y = self.value(a), self.value(b)

@@ -193,7 +193,7 @@ class Integration:
         return stepper, y
 
     def options_of(self, method):
-        """Return the options for a method, which may have smaller tolerances; see `methods.TOLERANCES`."""
+        """Return the options of a method, with its tolerances reduced where `methods.TOLERANCES` says so."""
         key = "options", method
         if key not in self._derived:
             self._derived[key] = methods.tightened(method, self.options)

@@ -120,7 +120,7 @@ def _of_call(name, is_product, given, shapes, shape):
     return total
 
 
-# ---- forms that replace the first one, see docs/explanation/decisions/0085-first-calls-of-loops.md
+# ---- when a later form of a program pays: docs/explanation/decisions/0085-first-calls-of-loops.md
 
 #: time that an unrolled iteration saves per run; cost of unrolling per instruction on arrays, and per instruction
 UNROLLED_ITERATION = 500.0

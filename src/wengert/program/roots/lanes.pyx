@@ -107,7 +107,7 @@ cdef class Lanes:
         shared : ndarray or None
             The other values.
         """
-        cdef Py_ssize_t count = rows.shape[0], k = rows.shape[1], next = 0, lane, n = self.n, busy, round = 0
+        cdef Py_ssize_t count = rows.shape[0], k = rows.shape[1], next = 0, lane, n = self.n, busy
         cdef const double *given = <const double *>cnp.PyArray_DATA(rows)
         cdef double *z = <double *>cnp.PyArray_DATA(self.z)
         cdef const double *found = <const double *>cnp.PyArray_DATA(self.found)
@@ -121,11 +121,7 @@ cdef class Lanes:
             self.start(lane, next if next < count else -1, given, k, z)
             next += 1
         while True:
-            self.runs += 1
-            round += 1
-            if round % 64 == 0:
-                PyErr_CheckSignals()
-            if self.run.again() >= 0:
+            if self.has_failed_guard():
                 return False
             busy = 0
             for lane in range(self.width):
@@ -151,13 +147,20 @@ cdef class Lanes:
             if not busy:
                 return True
 
+    cdef bint has_failed_guard(self) except -1:
+        """Evaluate the equations of all lanes; return whether a guard has failed."""
+        self.runs += 1
+        if self.runs % 64 == 0:
+            PyErr_CheckSignals()
+        return self.run.again() >= 0
+
     def solve_scalars(self, str method, cnp.ndarray rows, shared, cnp.ndarray ends, double xtol, double rtol,
                       Py_ssize_t maxiter, cnp.ndarray out, cnp.ndarray statuses):
         """Solve equations with one unknown by one of `SCALAR_METHODS`; otherwise like `solve`.
 
         `ends` has the other end of each bracket, or the second start of the secant method.
         """
-        cdef Py_ssize_t count = rows.shape[0], k = rows.shape[1], next = 0, lane, busy, round = 0, width = self.width
+        cdef Py_ssize_t count = rows.shape[0], k = rows.shape[1], next = 0, lane, busy, width = self.width
         cdef const double *given = <const double *>cnp.PyArray_DATA(rows)
         cdef const double *other = <const double *>cnp.PyArray_DATA(ends)
         cdef double *z = <double *>cnp.PyArray_DATA(self.z)
@@ -176,11 +179,7 @@ cdef class Lanes:
             begin_scalar(&self.scalars[lane], z[lane], other[next] if next < count else 0.0)
             next += 1
         while True:
-            self.runs += 1
-            round += 1
-            if round % 64 == 0:
-                PyErr_CheckSignals()
-            if self.run.again() >= 0:
+            if self.has_failed_guard():
                 return False
             busy = 0
             for lane in range(width):
@@ -220,8 +219,7 @@ cdef class Lanes:
             self.start(lane, next if next < count else -1, given, k, z)
             next += 1
         while True:
-            self.runs += 1
-            if self.run.again() >= 0:
+            if self.has_failed_guard():
                 return False
             busy = 0
             for lane in range(self.width):
