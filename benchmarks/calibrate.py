@@ -22,7 +22,7 @@ import wengert as wg
 from benchmarks import measure, sparse, workloads
 from wengert.sparse.drivers import Compressed, Sparse
 from wengert.sparse.pattern import program_of
-from wengert.transforms.costs import COSTS, SPARSE_COSTS, Costs, SparseCosts
+from wengert.transforms.costs import COSTS, SPARSE_COSTS
 from wengert.transforms.products import push, record
 
 DIRECTIONS = (1, 4, 16, 64)
@@ -111,7 +111,8 @@ def constants(f, x, rounds, per_round):
     finally:
         run.close()
     first, column = line([seconds(tangents(k), rounds, per_round) for k in DIRECTIONS])
-    return Costs(*(part / plain for part in (record_time, start, row, first, column)))
+    parts = {"record": record_time, "sweep": start, "row": row, "push": first, "column": column}
+    return {name: part / plain for name, part in parts.items()}
 
 
 def products(program, side, size, k):
@@ -145,28 +146,23 @@ def sparse_constants(f, x, rounds, per_round):
     full = [taken(lambda way=way: way._execute(band._example)) for way in (ndarray, direct)]
     data, source = np.ones(x.size), np.random.default_rng(1964).permutation(x.size)
     matrix = sp.eye_array(10, format="csr")
-    return SparseCosts(
-        *(part / plain for part in lines),
-        *(
-            part / number
-            for part in (
-                call,
-                seed,
-                taken(lambda: data.take(source)) / x.size,
-                taken(lambda: setattr(copy.copy(matrix), "data", matrix.data)),
-                (full[0] - full[1]) / 600**2,
-            )
-        ),
-    )
+    parts = {
+        "call": call,
+        "seed": seed,
+        "nonzero": taken(lambda: data.take(source)) / x.size,
+        "array": taken(lambda: setattr(copy.copy(matrix), "data", matrix.data)),
+        "zero": (full[0] - full[1]) / 600**2,
+    }
+    products = dict(zip(("tangents", "tangent", "cotangents", "cotangent"), (part / plain for part in lines)))
+    return products | {name: part / number for name, part in parts.items()}
 
 
 def table(found, in_use):
     """Print the constants of each workload, their medians, and those in use."""
-    names = in_use._fields
-    rows = [("workload", *names), *[(name, *map("{:.3g}".format, costs)) for name, costs in found]]
-    medians = [median(column) for column in zip(*[costs for _, costs in found])]
-    rows.append(("median", *map("{:.2g}".format, medians)))
-    rows.append(("in use", *map("{:.2g}".format, in_use)))
+    names = list(found[0][1])
+    rows = [("workload", *names), *[(name, *map("{:.3g}".format, costs.values())) for name, costs in found]]
+    rows.append(("median", *(f"{median([costs[name] for _, costs in found]):.2g}" for name in names)))
+    rows.append(("in use", *(f"{getattr(in_use, name):.2g}" for name in names)))
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines = [
         "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths)))

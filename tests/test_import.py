@@ -79,5 +79,5 @@ def test_hooks_to_higher_layers_are_set_for_any_import_order(first):
         "wengert.core.levels",
         "wengert.core.dispatch.dispatch",
         "wengert.core.tape.products",
-        "wengert.core.modes.nested",
+        "wengert.core.hooks",
     ]

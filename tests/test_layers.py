@@ -1,7 +1,7 @@
 """Imports point one way: the layers of the package, and no import cycles.
 
 Reads Python and Cython sources.  Imports in functions, at the end of a file, for type checkers and by
-``import_module("wengert...")`` count like any other; included files count as part of the including module.
+``import_module("wengert...")``, ``deferred`` or ``load`` count like any other; included files count as part of the including module.
 """
 
 import ast
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1] / "src" / "wengert"
 # The import order, lowest layer first.  A unit is a module or sub-package directly below `wengert`; it may import units
 # of earlier lines.  Units of one set may import each other, different sets on a line may not.
 LAYERS = [
-    [{"errors"}, {"features"}, {"dependence"}, {"notebook"}, {"progress"}],  # they import nothing
+    [{"errors"}, {"features"}, {"dependence"}, {"deferred"}, {"notebook"}, {"progress"}],  # they import nothing
     [{"registry"}],  # a row per function
     [{"rules"}, {"core"}],  # derivatives of functions; the engine: they meet in the registry
     [{"standard_library"}],  # math, cmath, statistics and conversions of followed code
@@ -93,7 +93,7 @@ MODULES = sorted({module_of(path) for path in SOURCES})
 # `import a, b`, `cimport a as b`, `from ..a.b cimport c, d`, the last also over several lines.
 IMPORT = re.compile(r"^[ \t]*c?import[ \t]+([^\n;#]+)", re.MULTILINE)
 FROM = re.compile(r"^[ \t]*from[ \t]+(\.*)([\w.]*)[ \t]+c?import[ \t]+(\([^)]*\)|[^\n;#]+)", re.MULTILINE)
-BY_NAME = re.compile(r"import_module\(\s*[\"'](wengert[\w.]*)[\"']")
+BY_NAME = re.compile(r"(?:import_module|deferred|load)\(\s*[\"'](wengert[\w.]*)[\"']")
 INCLUDE = re.compile(r"^include[ \t]+[\"']([\w./]+)[\"']", re.MULTILINE)
 TEXT = re.compile(r"(\"{3}|'{3})(?:\\.|[^\\])*?\1|#[^\n]*", re.DOTALL)
 

@@ -4,10 +4,10 @@
 `linearize`.
 """
 
-import gc as _gc
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
+from wengert.deferred import load as _load
 from wengert.program import backends as _backends
 
 if TYPE_CHECKING:
@@ -189,28 +189,14 @@ __all__ = [
 ]
 
 
-def _loaded(name):
-    """Import a module.
-
-    The garbage collector pauses: it would take a fifth of the time to walk through all objects of NumPy, and free none.
-    """
-    was_enabled = _gc.isenabled()
-    _gc.disable()
-    try:
-        return _import_module(name)
-    finally:
-        if was_enabled:
-            _gc.enable()
-
-
 if not TYPE_CHECKING:  # with a `__getattr__` every name would seem to exist
 
     def __getattr__(name):
         home = _HOMES.get(name)
         if home is not None:
-            value = getattr(_loaded(f"wengert.{home}"), name)
+            value = getattr(_load(f"wengert.{home}"), name)
         elif name in _MODULES:
-            value = _loaded(f"wengert.{name}")
+            value = _load(f"wengert.{name}")
         else:
             raise AttributeError(f"module 'wengert' has no attribute {name!r}")
         globals()[name] = value

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any, Never
 from wengert.containers import stopped
 from wengert.core.dispatch import direct
 from wengert.core.tape import tape
+from wengert.deferred import deferred, load
 from wengert.errors import Refusal
-from wengert.transforms import custom
 from wengert.transforms.dense import JVP, VJP, Elementwise, Gradient, Jacobian
-from wengert.transforms.second import HVP, Hessian, Linearize
 
 if TYPE_CHECKING:
     from wengert.program.program import Program
+
+custom = deferred("wengert.transforms.custom")
+second = deferred("wengert.transforms.second")
 
 
 class _NotGiven:
@@ -644,7 +646,7 @@ def hessian(
         engine = operators.engine_for(f, workers, "hessian")
         derivative = operators.HessianOnWorkers(f, argnums, value, has_aux, chunk, mode, engine)
         return _apply(derivative, x, args, kwargs)
-    return _apply(_operator(Hessian, f, argnums, value, has_aux, chunk, mode), x, args, kwargs)
+    return _apply(_operator(second.Hessian, f, argnums, value, has_aux, chunk, mode), x, args, kwargs)
 
 
 def hvp(
@@ -710,7 +712,7 @@ def hvp(
     True
     """
     _check_no_further(others, "hvp(f, x, v")
-    product = _operator(HVP, f, argnums)
+    product = _operator(second.HVP, f, argnums)
     if x is _NOT_GIVEN or v is _NOT_GIVEN:
         if x is not _NOT_GIVEN:
             raise TypeError(f"{product!r}: a point x requires a vector v: hvp(f, x, v), or hvp(f)(x, v)")
@@ -777,7 +779,7 @@ def linearize(
     array([ 0.      , -0.75    , -0.833333])
     """
     _check_no_further(others, "linearize(f, x")
-    return _apply(_operator(Linearize, f, argnums), x, args, kwargs)
+    return _apply(_operator(second.Linearize, f, argnums), x, args, kwargs)
 
 
 def taylor(
@@ -1122,8 +1124,7 @@ def compile(
     """
     if f is None:
         return functools.partial(compile, exact=exact, recheck=recheck, tier=tier, constant=constant, disable=disable)
-    from wengert.program.specialise.compiled import Compiled  # imported here: derivatives do not need programs
-
+    Compiled = load("wengert.program.specialise.compiled").Compiled  # derivatives do not need programs
     if hasattr(type(f), "compiled"):  # a sparse derivative runs a program anyway
         return f.compiled(Compiled(f.f, exact, recheck, tier, constant, disable))
     return Compiled(f, exact, recheck, tier, constant, disable)

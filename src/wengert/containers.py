@@ -8,8 +8,6 @@ The leaves of a container are differentiated separately, and results have its st
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import inspect
 import types
 from collections.abc import Callable
@@ -174,7 +172,7 @@ def fields_of(x: Any) -> list[str] | None:
     """Return the attribute names of a namespace or a dataclass; None for other objects."""
     if isinstance(x, types.SimpleNamespace):
         return list(vars(x))
-    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+    if hasattr(type(x), "__dataclass_fields__"):
         return [field.name for field in dataclasses.fields(x)]
     return None
 

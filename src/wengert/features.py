@@ -7,12 +7,10 @@ supported.
 import dis
 import functools
 import importlib
-import importlib.util
 import inspect
 import itertools
 import sys
 import types
-from typing import NamedTuple
 
 import numpy as np
 
@@ -31,28 +29,26 @@ def cond_is_real() -> bool:
     return np.linalg.cond(np.ones((1, 1), complex), 1).dtype.kind == "f"
 
 
-def _has_signature(fun) -> bool:
-    try:
-        inspect.signature(fun)
-    except ValueError:
-        return False
-    return True
-
-
-#: for C functions that `inspect` cannot read, Python functions with the same parameters; unnecessary since NumPy 2.4
-written_as = {
-    fun: like
-    for fun, like in (
-        (np.bincount, lambda x, /, weights=None, minlength=0: None),
-        (np.concatenate, lambda arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind": None),
-        (np.copyto, lambda dst, src, casting="same_kind", where=True: None),
-        (np.dot, lambda a, b, out=None: None),
-        (np.lexsort, lambda keys, axis=-1: None),
-        (np.putmask, lambda a, /, mask, values: None),
-        (np.where, lambda condition, x=None, y=None, /: None),
-    )
-    if not _has_signature(fun)
+#: Python functions with the parameters of C functions that `inspect` cannot read; unnecessary since NumPy 2.4
+_WRITTEN_AS = {
+    np.bincount: lambda x, /, weights=None, minlength=0: None,
+    np.concatenate: lambda arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind": None,
+    np.copyto: lambda dst, src, casting="same_kind", where=True: None,
+    np.dot: lambda a, b, out=None: None,
+    np.lexsort: lambda keys, axis=-1: None,
+    np.putmask: lambda a, /, mask, values: None,
+    np.where: lambda condition, x=None, y=None, /: None,
 }
+
+
+def signature_of(fun) -> inspect.Signature:
+    """Return the signature of a function; ValueError if `inspect` cannot determine it."""
+    try:
+        return inspect.signature(fun)
+    except ValueError:
+        if fun not in _WRITTEN_AS:
+            raise
+    return inspect.signature(_WRITTEN_AS[fun])
 
 
 @functools.cache
@@ -63,18 +59,19 @@ def parameters_of(fun):
     `inspect` to the user's code. For the same reason it returns plain attributes, which `inspect` has as properties.
     """
     try:
-        found = inspect.signature(written_as.get(fun, fun)).parameters.values()
+        found = signature_of(fun).parameters.values()
     except (ValueError, TypeError):
         return None
     return [Parameter(each.name, each.kind.name, each.default) for each in found]
 
 
-class Parameter(NamedTuple):
+class Parameter:
     """Name, kind and default of a parameter, as in `inspect.Parameter`; the kind as a string."""
 
-    name: str
-    kind: str
-    default: object
+    __slots__ = ("default", "kind", "name")
+
+    def __init__(self, name: str, kind: str, default: object):
+        self.name, self.kind, self.default = name, kind, default
 
 
 class _Entered:
@@ -178,9 +175,9 @@ NAMING = {
     "IMPORT_FROM": 0,
 }
 
-_ops = [each.opname for each in dis.get_instructions(compile("f(x)(y)", "probe", "eval"))]
+_opcodes = compile("f(x)(y)", "probe", "eval").co_code[::2]
 #: whether PUSH_NULL precedes the load of the callee (until 3.12)
-null_is_first = _ops.index("PUSH_NULL") < _ops.index("LOAD_NAME")
+null_is_first = _opcodes.index(dis.opmap["PUSH_NULL"]) < _opcodes.index(dis.opmap["LOAD_NAME"])
 
 _PROBE = """
 def probe(x, y):
@@ -210,7 +207,8 @@ def knows_bytecode() -> bool:
 
     Otherwise no function is analysed, and features that need the analysis raise.
     """
-    magic = int.from_bytes(importlib.util.MAGIC_NUMBER[:2], "little")
+    loader = getattr(importlib, "_bootstrap_external", None)  # `importlib.util` has the number too, and takes 0.3 ms
+    magic = int.from_bytes(getattr(loader, "MAGIC_NUMBER", b"")[:2], "little")
     return sys.implementation.name == "cpython" and (magic in _KNOWN_BYTECODE or decodes_probe())
 
 
@@ -272,6 +270,8 @@ _OPERATORS = 26  # number of operators: + & // << @ * % | ** >> - / ^ and their 
 @functools.cache
 def has_mirrors() -> bool:
     """Return whether SciPy's Python code has the form that mirrors of its modules copy (since 1.17)."""
+    import importlib.util
+
     return importlib.util.find_spec("scipy._lib._array_api_override") is not None
 
 

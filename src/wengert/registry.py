@@ -68,6 +68,20 @@ FACTS = (
 _DEPENDENCE = {"elementwise": Elementwise(), "view": Moved(), "rearrangement": Moved()}
 
 
+#: columns of a row, with the values that they have if none is given; `dependence` depends on the kind
+_DEFAULTS = {
+    **dict.fromkeys("batching condition dependence expansion fits keywords most".split()),
+    **dict.fromkeys("native on_complex rank_one route scalars selects simpler slope sparsity taylor variadic".split()),
+    **dict.fromkeys("continuous is_formula sequence stacked static".split(), False),
+    **dict.fromkeys("home reason undefined".split(), ""),
+    **dict.fromkeys("domain partials".split(), ()),
+    **dict.fromkeys("choices unheeded".split(), frozenset()),
+    **dict.fromkeys("adjoints jvps vjps".split(), {}),
+    "curvature": "full",
+    "opcode": 0,
+    "signature": (0,),
+}
+
 #: kinds of rows without jumps, if they are linear in each operand
 _MOVES_OR_SUMS = ("view", "rearrangement", "linear", "structural")
 
@@ -169,6 +183,9 @@ class Primitive:
         Keywords that can be ignored, since they only permit what traced calls never do, such as overwriting an operand.
     route : object or None
         What the direct path of calls has read from this row: `wengert.core.dispatch.direct`.
+    signature : tuple
+        What keywords and numbers of arguments the derivative accepts: functions, after the number of leading arguments
+        that are not those of the call.
     home : str
         Dotted name under which the row object itself is found, if it is not in the registry.
     """
@@ -202,6 +219,7 @@ class Primitive:
         "scalars",
         "selects",
         "sequence",
+        "signature",
         "simpler",
         "slope",
         "sparsity",
@@ -215,46 +233,26 @@ class Primitive:
     )
 
     def __init__(self, fun, kind, **columns):
-        unknown = columns.keys() - {*self.__slots__, "signature"}
-        if unknown:
-            raise TypeError(f"a row has no column {', '.join(sorted(unknown))}")
         self.fun = None if isinstance(fun, str) else fun
         self.name = fun if isinstance(fun, str) else dotted_name(fun)
         self.kind = kind
-        self.partials = columns.get("partials", ())
-        self.vjps = columns.get("vjps", {})
-        self.jvps = columns.get("jvps", {})
-        self.variadic = columns.get("variadic")
-        self.sequence = columns.get("sequence", False)
-        self.stacked = columns.get("stacked", False)
-        self.undefined = columns.get("undefined", "")
-        self.curvature = columns.get("curvature", "full")
-        self.continuous = columns.get("continuous", False)
-        self.batching = columns.get("batching")
-        self.dependence = columns.get("dependence", _DEPENDENCE.get(kind))
-        self.domain = columns.get("domain", ())
-        self.on_complex = columns.get("on_complex")
-        self.adjoints = {}
-        self.rank_one = columns.get("rank_one")
-        self.reason = columns.get("reason", "")
-        self.keywords, self.most = columns.get("signature", (None, None))
-        self.expansion = columns.get("expansion")
-        self.scalars = columns.get("scalars")
-        self.native = columns.get("native")
-        self.slope = columns.get("slope")
-        self.taylor = columns.get("taylor")
-        self.static = columns.get("static", False)
-        self.selects = columns.get("selects")
-        self.choices = frozenset()
-        self.fits = None
-        self.condition = None
-        self.simpler = None
-        self.is_formula = False
-        self.sparsity: Any = None
-        self.unheeded = frozenset()
-        self.home = columns.get("home", "")
-        self.opcode = 0
-        self.route: Any = None
+        for name, value in columns.items():
+            if name not in _DEFAULTS:
+                raise TypeError(f"a row has no column {name}")
+            setattr(self, name, value)
+
+    def __getattr__(self, name):
+        """Fill a column that has no value when it is first read: creating rows is much of the first import."""
+        if name not in _DEFAULTS:
+            raise AttributeError(f"a row has no column {name}")
+        if name in ("keywords", "most"):
+            self.keywords, self.most = _accepted(*self.signature)
+            return object.__getattribute__(self, name)
+        value = _DEFAULTS[name]
+        if name == "dependence":
+            value = _DEPENDENCE.get(self.kind)
+        setattr(self, name, value.copy() if type(value) is dict else value)
+        return object.__getattribute__(self, name)
 
     def __repr__(self):
         return f"<{self.kind} {self.name}>"
@@ -297,7 +295,7 @@ def is_mirror(module: str | None) -> bool:
     return isinstance(module, str) and module.startswith("wengert.scipy.")
 
 
-def _signature(*pullbacks: Callable, skip: int) -> tuple[frozenset | None, int | None]:
+def _accepted(skip: int, *pullbacks: Callable) -> tuple[frozenset | None, int | None]:
     """Return the keywords and the number of positional arguments that all of the pullbacks accept."""
     keywords: set | None = None
     most: int | None = None
@@ -341,7 +339,6 @@ def linear(
     def vjp(ybar, y, *args, **kwargs):
         return transpose(ybar, *args, **kwargs)
 
-    signature = _signature(transpose, skip=1)
     return _add(
         fun,
         Primitive(
@@ -352,7 +349,7 @@ def linear(
             stacked=stacked,
             curvature="none",
             domain=domain,
-            signature=signature,
+            signature=(1, transpose),
             **facts,
         ),
     )
@@ -378,7 +375,6 @@ def structural(
     """
     vjps = {i: pullback for i, pullback in enumerate(vjp) if pullback is not None}
     jvps = {None: jvp} if callable(jvp) else {i: push for i, push in enumerate(jvp) if push is not None}
-    signature = _signature(variadic, skip=3) if variadic else _signature(*vjps.values(), skip=2)
     return _add(
         fun,
         Primitive(
@@ -392,7 +388,7 @@ def structural(
             curvature=curvature,
             domain=domain,
             undefined=undefined,
-            signature=signature,
+            signature=(3, variadic) if variadic else (2, *vjps.values()),
             **facts,
         ),
     )
@@ -422,7 +418,7 @@ def facts(*funs, **columns) -> None:
 
 def composed(fun, body: Callable, **facts) -> Primitive:
     """Declare a function by an equivalent body of other functions, which computes the same bits."""
-    return _add(fun, Primitive(fun, "composed", variadic=body, signature=_signature(body, skip=0), **facts))
+    return _add(fun, Primitive(fun, "composed", variadic=body, signature=(0, body), **facts))
 
 
 def by_formula(fun, body: Callable, **facts) -> Primitive:
@@ -573,7 +569,7 @@ def lookup(fun) -> Primitive | None:
     """Return the row of a function, or None. Dotted names are resolved once their module has been imported."""
     row = rows.get(fun)
     if row is None and (_dotted or _rule_modules):
-        _resolve_dotted()
+        declare_loaded()
         row = rows.get(fun)
     return row
 
@@ -583,8 +579,8 @@ def declare_later(module: str, *rule_modules: str) -> None:
     _rule_modules[module] = rule_modules
 
 
-def _resolve_dotted() -> None:
-    """Bind the rows of modules that have been imported since; never import a third-party module."""
+def declare_loaded() -> None:
+    """Declare the rows of modules that have been imported since the last call; never import a third-party module."""
     for module in [module for module in _rule_modules if module in sys.modules]:
         for rule_module in _rule_modules.get(module, ()):  # a second thread waits here on the import lock
             importlib.import_module(rule_module)

@@ -21,7 +21,7 @@ from . import complexes
 from .forms import CALLED, FORMS, axis_of, filled
 from .programs import MOST, Rejected, array_text
 
-registry._resolve_dotted()
+registry.declare_loaded()
 
 #: rules that are not drawn, and why
 NOT_DRAWN = {

@@ -7,14 +7,19 @@ The package `wengert.core` imports this module, so all names are set before any 
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from wengert import errors, registry
 from wengert.core import frames, levels
-from wengert.core.dispatch import arguments, checks, dispatch, matrices, methods, sparse_callers, subclasses, text
-from wengert.core.modes import forward, nested
+from wengert.core.dispatch import arguments, checks, dispatch, methods, subclasses
+from wengert.core.modes import forward
 from wengert.core.operands import var
 from wengert.core.tape import local_derivatives, products
+from wengert.deferred import deferred
+
+matrices = deferred("wengert.core.dispatch.matrices")
+nested = deferred("wengert.core.modes.nested")
+sparse_callers = deferred("wengert.core.dispatch.sparse_callers")
+subclass_interface = deferred("wengert.core.dispatch.subclass_interface")
+text = deferred("wengert.core.dispatch.text")
 
 # A traced value's error is noted at the running derivatives when it is created.
 errors.Refusal.remember = staticmethod(levels.remember)
@@ -25,13 +30,13 @@ registry.strong_matmul_product = products.strong_matmul
 registry.record_strong = dispatch.record_strong
 
 # A linear rule is transposed by recording and sweeping it.
-local_derivatives.transposed = nested.transposed
+local_derivatives.transposed = lambda *args: nested.transposed(*args)
 
 # NumPy calls protocols and methods of operands; their implementations are in modules above the operands.
 var.set_modules((arguments, checks, dispatch, forward, matrices, methods, sparse_callers, subclasses))
 dispatch.subclasses = subclasses
-subclasses.define_interface = lambda: import_module("wengert.core.dispatch.subclass_interface").define()
+subclasses.define_interface = lambda: subclass_interface.define()
 methods.subclasses = subclasses
 
 # The text operator % converts values to floats in C.
-frames.shows_text = text.is_shown_by_percent
+frames.shows_text = lambda frame: text.is_shown_by_percent(frame)

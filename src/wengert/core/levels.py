@@ -13,9 +13,11 @@ import warnings
 from collections.abc import Iterator
 from contextvars import ContextVar
 
-from wengert.core import advice
 from wengert.core.frames import at, caller, where
+from wengert.deferred import deferred
 from wengert.errors import CachedValueWarning, Refusal, RootFindingWarning, TextWarning, TracedValueError
+
+advice = deferred("wengert.core.advice")
 
 #: recorders of the derivatives running in this context, the innermost last
 running: ContextVar = ContextVar("wengert_running", default=())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from wengert import features, registry
-from wengert.core import advice, levels
+from wengert.core import levels
 from wengert.core.frames import (
     ITERATIVE,
     at,
@@ -23,7 +23,10 @@ from wengert.core.frames import (
     where,
 )
 from wengert.core.rebind.follow import FOREIGN, is_standard, top_package, why_unfollowed
+from wengert.deferred import deferred
 from wengert.errors import TracedValueError, UnsupportedFunctionError
+
+advice = deferred("wengert.core.advice")
 
 
 def name_of(row) -> str:

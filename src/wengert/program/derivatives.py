@@ -11,18 +11,20 @@ import math
 
 import numpy as np
 
+from wengert.deferred import deferred
 from wengert.program import backends
 from wengert.program.derive import source_transform
 from wengert.program.ir.ir import kind_of
 from wengert.program.ir.reference import example_of
-from wengert.program.jacobian import accumulate
 from wengert.program.passes.cost import HESSIAN_ARRAY, HESSIAN_SCALAR, SAVED_BY_HESSIAN
 from wengert.program.passes.scalarise import nanoseconds
 from wengert.program.passes.unroll_loops import unrolled_size
-from wengert.program.report.schedule import operations
 from wengert.program.signature import Result, Slot, as_inputs
 from wengert.registry import Primitive
 from wengert.transforms.costs import is_forward
+
+accumulate = deferred("wengert.program.jacobian.accumulate")
+schedule = deferred("wengert.program.report.schedule")
 
 #: Limits on the scalar instructions of an unrolled Jacobian; the larger one applies.
 MAX_UNROLLED = 20_000
@@ -205,12 +207,12 @@ def _accumulated(program, argnums, is_symmetric, lines):
     code, y = program._differentiable("jacobian")
     x = code.inputs[program._input("jacobian", argnums)]
     size = math.prod(kind_of(code, x)[1] + kind_of(code, y)[1])
-    most = 2 * sum(operations(code)) * lines + size  # cost of one sweep per seed direction, and of storing J
+    most = 2 * sum(schedule.operations(code)) * lines + size  # cost of one sweep per seed direction, and of storing J
     try:
         found = accumulate.entries(code, x, y, program._example, is_symmetric, True, most=most).code
     except accumulate.Refused:
         return None
-    return found if sum(operations(found)) <= most else None
+    return found if sum(schedule.operations(found)) <= most else None
 
 
 #: builders by the names of `Program`'s methods

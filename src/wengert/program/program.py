@@ -7,31 +7,36 @@ import io
 import pickle
 import zlib
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from wengert import notebook
 from wengert.containers import children_of
 from wengert.core.levels import warn_search
+from wengert.deferred import deferred
 from wengert.program import backends, pickling
 from wengert.program.derivatives import BUILDERS, DOUBLE, FIRST_OUTPUT, NotDerivable
 from wengert.program.derive import source_transform
 from wengert.program.ir import verify
 from wengert.program.ir.ir import Listing, kind_of, stacked
-from wengert.program.ir.printer import printed
 from wengert.program.ir.verify import TIERS, MalformedProgram, Verifier, check_fields, expect, is_a, is_count
 from wengert.program.passes import pipeline, simplify
 from wengert.program.passes.loop_recovery import is_loop
 from wengert.program.passes.scalarise import nanoseconds
 from wengert.program.passes.unroll_loops import runs_to_pay
-from wengert.program.report.dot import to_dot
-from wengert.program.report.schedule import operations, schedule
-from wengert.program.report.summary import Summary, summary
 from wengert.program.signature import Form, Result, Slot, as_inputs, refuse_traced, shifted, without_strides
 from wengert.program.tracing.arguments import Arguments
 from wengert.program.vm.machine import Machine
 from wengert.program.vm.runner import Runner, vectored
+
+if TYPE_CHECKING:
+    from wengert.program.report import summary
+else:
+    summary = deferred("wengert.program.report.summary")
+dot = deferred("wengert.program.report.dot")
+printer = deferred("wengert.program.ir.printer")
+schedule = deferred("wengert.program.report.schedule")
 
 #: first line of a saved file; the next lines are the IR version and a CRC-32 of the pickle that follows
 _MAGIC = b"wengert program"
@@ -292,7 +297,7 @@ class Program(Runner):
     @property
     def _operation_count(self) -> int:
         """Scalar operations per call, without those inside called functions."""
-        return sum(operations(self._listing))
+        return sum(schedule.operations(self._listing))
 
     @property
     def _estimated_time(self) -> float:
@@ -307,7 +312,7 @@ class Program(Runner):
     @property
     def _workspace_bytes(self) -> int:
         """Bytes of memory besides inputs and outputs."""
-        return schedule(self._lowered_ir(), self._exact).nbytes
+        return schedule.schedule(self._lowered_ir(), self._exact).nbytes
 
     def _made(self, word, argnums):
         """Return a derivative, building it on first use."""
@@ -447,7 +452,7 @@ class Program(Runner):
         return f"<program of {self._name}: {len(self)} instructions{without}>"
 
     def __str__(self):
-        return printed(self._listing)
+        return printer.printed(self._listing)
 
     def __dir__(self):
         return [name for name in super().__dir__() if name.startswith("__") or not name.startswith("_")]
@@ -457,7 +462,7 @@ class Program(Runner):
 
         return notebook.html(repr(self), lambda figure: drawing.draw(self, figure.subplots(1, 2)), size=(10.0, 4.0))
 
-    def explain(self) -> Summary:
+    def explain(self) -> summary.Summary:
         """Summarise the program: its instructions, the effect of the compiler passes, and the VM kernels.
 
         Examples
@@ -477,7 +482,7 @@ class Program(Runner):
           memory      workspace 8.22 kB, constants 0 bytes
           tier        vm; llvm after 4e+05 runs if llvmlite is installed
         """
-        return summary(self)
+        return summary.summary(self)
 
     def to_dot(self, max_nodes: int = 200) -> str:
         """Return the program as the VM runs it, as a Graphviz graph.
@@ -495,7 +500,7 @@ class Program(Runner):
         str
             DOT source for Graphviz or `wengert.viz.render`.
         """
-        return to_dot(self._name, self._lowered_ir(), self._exact, max_nodes)
+        return dot.to_dot(self._name, self._lowered_ir(), self._exact, max_nodes)
 
     def to_cuda(
         self,

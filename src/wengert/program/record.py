@@ -11,9 +11,9 @@ from wengert.core.dispatch import subclasses
 from wengert.core.levels import Unrecorded
 from wengert.core.modes.pullback import was_written
 from wengert.core.operands.var import as_numpy, given_float, holds_traced, is_scalar, is_var, plain
+from wengert.deferred import deferred
 from wengert.errors import TracedValueError
 from wengert.program.derivatives import NotDerivable, first_hessian
-from wengert.program.elements import of_elements
 from wengert.program.passes import pipeline
 from wengert.program.program import Program
 from wengert.program.signature import Form, Result, Slot, as_inputs, refuse_traced
@@ -23,6 +23,8 @@ from wengert.program.tracing.trace import listed, searches_of
 from wengert.transforms.batch import Mapped
 from wengert.transforms.dense import JVP, Elementwise, Gradient, Jacobian, Operator
 from wengert.transforms.second import HVP, Hessian
+
+elements = deferred("wengert.program.elements")
 
 
 def record(f, args: tuple, kwargs: dict, exact: bool, is_live: bool = False, disable=()) -> Program:
@@ -97,7 +99,7 @@ def trace(
     The program of a derivative is made from that of its function if possible, and otherwise traced itself.
     """
     if type(f) is Mapped and not exact:
-        found = of_elements(trace, f, args, kwargs, reading, disabled)
+        found = elements.of_elements(trace, f, args, kwargs, reading, disabled)
         if found is not None:
             return found
     derive, reason = _derivation(f), "it is the derivative of a function that cannot be recorded"

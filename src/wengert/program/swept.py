@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from wengert.deferred import deferred
 from wengert.program.derivatives import FIRST_OUTPUT, NotDerivable
 from wengert.program.derive import source_transform
 from wengert.program.ir.ir import Listing, c_strides, kind_of
@@ -18,7 +19,8 @@ from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.verify import check_fields, expect, is_a, is_count, is_shape
 from wengert.program.program import Program
-from wengert.program.report.schedule import operations
+
+schedule = deferred("wengert.program.report.schedule")
 
 #: Limit on the elements of the largest array in a batch of directions (1 MiB of float64, an L2 cache).
 MAX_BATCH_ELEMENTS = 1 << 17
@@ -129,7 +131,7 @@ class Swept(Program):
 
     @property
     def _operation_count(self):
-        return self._chunks * sum(operations(self._lowered_ir()))
+        return self._chunks * sum(schedule.operations(self._lowered_ir()))
 
     @property
     def _estimated_time(self):

@@ -1,6 +1,8 @@
 """Derivative rules of NumPy and SciPy functions, one row per function, written with NumPy functions.
 
-Importing this package declares the rows of NumPy; those of `scipy.special` are declared once it has been imported.
+Importing this package declares the rows of NumPy.
+Those of `numpy.linalg`, `numpy.fft` and `scipy.special` are declared when a function without a row is looked up after
+these modules have been imported, which keeps the first derivative of other functions quick.
 There is one module per subject: elementwise and special functions, reductions, rearrangements, products, linear
 algebra (systems, factorisations, spectra, norms), Fourier transforms, interpolation, histograms, polynomials, methods
 of ufuncs, functions whose derivative is zero or undefined, and complex operands.
@@ -13,20 +15,18 @@ from wengert.rules import (  # noqa: F401
     composed,
     constant,
     elementwise,
-    factors,
-    fft,
     histograms,
     interpolation,
-    linalg,
-    norms,
     polynomials,
     products,
     reductions,
     shaping,
-    spectra,
     ufuncs,
 )
 
+_LINALG = "linalg factors spectra norms complex_matrices"
 _SPECIAL = "special transcendental special_python distributions parameters integrals orders waves zeta hypergeometric"
 _SPECIAL += " special_complex"
+declare_later("numpy.linalg", *[f"{__name__}.{chapter}" for chapter in _LINALG.split()])
+declare_later("numpy.fft", f"{__name__}.fft")
 declare_later("scipy.special", *[f"{__name__}.{chapter}" for chapter in _SPECIAL.split()])

@@ -2,7 +2,7 @@
 
 A rule for real operands holds if the function is analytic in each operand and the rule compares no values, takes no
 signs or absolute values, and is accurate off the real axis.
-Rules of linear algebra that use conjugate transposes also hold unchanged.
+Rules of linear algebra that use conjugate transposes also hold unchanged (`complex_matrices`).
 The tangent of a function that is not analytic is linear over the reals only: real and imaginary parts and conjugation
 apply to the tangent, and the chain rule covers absolute values and angles.
 Each such rule has a pullback beside it, its adjoint in the pairing Re(sum(conj(a) b)).
@@ -25,7 +25,7 @@ from wengert.registry import (
     strong,
     ufunc_methods,
 )
-from wengert.rules import interpolation, norms, polynomials, shaping  # noqa: F401  (declares rows that are used here)
+from wengert.rules import interpolation, polynomials, reductions, shaping  # noqa: F401  (declares rows that are used here)
 from wengert.rules.broadcasting import aligned, conjugate
 from wengert.rules.composed import as_array, dispatched
 from wengert.rules.elementwise import (
@@ -36,22 +36,17 @@ from wengert.rules.elementwise import (
     sinc_partial,
     tie_share,
 )
-from wengert.rules.factors import cholesky_adjoint, packed_qr
 from wengert.rules.histograms import weighted_counts
-from wengert.rules.linalg import as_scalars, packed_slogdet, solution
 from wengert.rules.products import (
     push_vdot,
     push_vecdot,
     push_vecmat_matrix,
     push_vecmat_vector,
-    transposed,
     vdot_wrt,
     vecdot_wrt,
     vecmat_wrt_matrix,
     vecmat_wrt_vector,
 )
-from wengert.rules.reductions import products_of_others
-from wengert.rules.spectra import packed_eig, packed_eigh, packed_lstsq, packed_svd, pseudo_inverse
 from wengert.rules.taylor import COEFFICIENTWISE
 from wengert.rules.ufuncs import scatter_add, sums_of_segments
 
@@ -64,8 +59,6 @@ analytic(np.sum, np.mean, np.prod, np.cumsum, np.cumprod, np.diff, np.trace, np.
 analytic(np.matmul, np.dot, np.inner, np.outer, np.linalg.outer, np.tensordot, np.einsum, np.kron)
 analytic(np.cross, np.linalg.cross)
 analytic(np.concatenate, np.stack, np.append, np.insert, np.compress, np.extract, np.pad)
-analytic(np.linalg.matrix_power, np.linalg.multi_dot, np.linalg.solve, solution, np.linalg.inv)
-analytic(np.linalg.tensorsolve, np.linalg.tensorinv)
 analytic(np.block, np.copyto, np.fill_diagonal, np.meshgrid, np.broadcast_arrays, np.select, np.polyval)
 analytic(np.atleast_1d, np.atleast_2d, np.atleast_3d)
 analytic(np.nansum, np.nanmean, np.nanprod, np.nancumsum, np.nancumprod, np.average, np.trapezoid)
@@ -171,31 +164,9 @@ for fun, gap in (
 on_complex_by_partials(np.sinc, lambda y, x: sinc_partial(y, x, lambda z: z.real**2 + z.imag**2))
 
 
-def det_slope(y, a):
-    """Return the matrix of cofactors, d det(A) / dA = det(A) inv(A)^T; for singular A from A = U S V^H."""
-    if np.all(np.not_equal(y, 0) & np.isfinite(y)):
-        return as_scalars(y) * transposed(np.linalg.inv(a))
-    is_finite = np.isfinite(a).all(axis=(-2, -1), keepdims=True)
-    u, s, vh = np.linalg.svd(np.where(is_finite, a, 0))
-    phase = as_scalars(np.linalg.det(u) * np.linalg.det(vh))
-    slope = phase * np.matmul(np.conj(u) * products_of_others(s)[..., None, :], np.conj(vh))
-    return np.where(is_finite, slope, np.nan)
-
-
-on_complex(
-    np.linalg.det,
-    lambda t, y, a: np.sum(strong(t, det_slope(y, a)), axis=(-2, -1)),
-    vjp=(lambda ybar, y, a: strong(as_scalars(ybar), np.conj(det_slope(y, a))),),
-)
-
 # ---- rules with conjugates
 
-conjugated(np.var, np.std, np.linalg.norm, np.linalg.vector_norm, np.linalg.matrix_norm)
-conjugated(np.linalg.cholesky, cholesky_adjoint, packed_qr)
-conjugated(packed_slogdet, packed_eigh, np.linalg.eigvalsh, packed_eig, np.linalg.eigvals)
-conjugated(packed_svd, np.linalg.svdvals, pseudo_inverse, packed_lstsq)
-analytic(np.linalg.slogdet, np.linalg.qr, np.linalg.eigh, np.linalg.eig, np.linalg.svd)
-analytic(np.linalg.cond, np.linalg.pinv, np.linalg.lstsq)
+conjugated(np.var, np.std)
 
 # ---- functions that are linear over the reals only
 

@@ -1,4 +1,4 @@
-"""Linear algebra: traces, powers, multiple products, linear systems, inverses, determinants.
+"""Linear algebra: powers, multiple products, linear systems, inverses, determinants.
 
 The formulas are those of Giles (2008), Collected matrix derivative results for forward and reverse mode algorithmic
 differentiation.
@@ -22,8 +22,8 @@ from wengert.registry import composed, constant, facts, linear, strong, strong_m
 from wengert.rules import expansions, taylor
 from wengert.rules.composed import as_array, dispatched
 from wengert.rules.products import adjoint, transposed
-from wengert.rules.reductions import products_of_others
-from wengert.rules.shapes import from_end, leading, moved_axis, ndim_of, raveled, reshaped, shape_of, unbroadcast
+from wengert.rules.reductions import diagonal_mask, products_of_others
+from wengert.rules.shapes import leading, moved_axis, ndim_of, raveled, reshaped, shape_of, unbroadcast
 
 # ---- parts of square matrices
 
@@ -53,10 +53,6 @@ def above_diagonal(n):
 
 
 @lru_cache(maxsize=8)
-def diagonal_mask(n, m, offset):
-    return np.eye(n, m, k=offset, dtype=bool)
-
-
 def lower(z):
     """Return the lower triangle including the diagonal, as a new array."""
     return np.where(above_diagonal(shape_of(z)[-1]), z.dtype.type(0), z)
@@ -144,36 +140,7 @@ constant(size)
 facts(size, native="size")
 
 
-# ---- trace, powers and multiple products
-
-
-def trace_transpose(ybar, a, offset=0, axis1=0, axis2=1, dtype=None, out=None):
-    i, j = from_end((axis1, axis2), ndim_of(a))
-    line = diagonal_mask(shape_of(a)[i], shape_of(a)[j], offset)
-    z = np.where(line, ybar[..., None, None], 0)
-    return moved_axis(z, (-2, -1), (i, j))
-
-
-def trace_pattern(deps, a, offset=0, axis1=0, axis2=1, **options):
-    """Dependence pattern of a trace: all elements of the diagonal."""
-    return deps.along(np.diagonal(deps.ids(a), offset, axis1, axis2), (-1,))
-
-
-linear(
-    np.trace,
-    trace_transpose,
-    stacked=True,
-    dependence=trace_pattern,
-    expansion=expansions.trace,
-    scalars="trace",
-)
-linear(
-    np.linalg.trace,
-    lambda ybar, x, *, offset=0, dtype=None: trace_transpose(ybar, x, offset, -2, -1),
-    stacked=True,
-    dependence=lambda deps, x, *, offset=0, dtype=None: trace_pattern(deps, x, offset, -2, -1),
-    expansion=expansions.trace_of_last,
-)
+# ---- powers and multiple products
 
 
 def power_tangent(t, a, n):

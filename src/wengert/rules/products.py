@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import string
 from functools import lru_cache, reduce
 
 import numpy as np
@@ -553,7 +552,7 @@ facts(np.vecdot, scalars="vecdot")
 
 def label_letters(labels):
     """Convert the integer labels of einsum's interleaved form to letters."""
-    return "".join("..." if label is Ellipsis else string.ascii_letters[label] for label in labels)
+    return "".join("..." if label is Ellipsis else _LETTERS[label] for label in labels)
 
 
 @lru_cache(maxsize=1024)
@@ -590,7 +589,7 @@ def expand_ellipses(inputs, output, ndims, lead):
         output = "..." * any("..." in s for s in inputs) + "".join(
             sorted(c for c in set(seen) if seen.count(c) == 1)
         )
-    fresh = [c for c in string.ascii_letters if c not in "".join(inputs) + output]
+    fresh = [c for c in _LETTERS if c not in "".join(inputs) + output]
     dots = [ndim - len(s.replace("...", "")) for s, ndim in zip(inputs, ndims, strict=True) if "..." in s]
     ellipsis = "".join(fresh[lead : lead + max(dots, default=0)])
 

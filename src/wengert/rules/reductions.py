@@ -1,4 +1,4 @@
-"""Reductions and scans: sums, products, maxima and minima, moments, cumulative sums, differences.
+"""Reductions and scans: sums, products, maxima and minima, moments, cumulative sums, differences, traces.
 
 A pullback restores the reduced axes with length 1 and leaves broadcasting to the engine.
 Where y is the sum of elements times a slope, tangents and cotangents share the slope.
@@ -581,4 +581,40 @@ structural(
     dependence=diff_pattern,
     expansion=expansions.diff,
     native="diff",
+)
+
+
+# ---- traces
+
+
+def diagonal_mask(n, m, offset):
+    return np.eye(n, m, k=offset, dtype=bool)
+
+
+def trace_transpose(ybar, a, offset=0, axis1=0, axis2=1, dtype=None, out=None):
+    i, j = from_end((axis1, axis2), ndim_of(a))
+    line = diagonal_mask(shape_of(a)[i], shape_of(a)[j], offset)
+    z = np.where(line, ybar[..., None, None], 0)
+    return moved_axis(z, (-2, -1), (i, j))
+
+
+def trace_pattern(deps, a, offset=0, axis1=0, axis2=1, **options):
+    """Dependence pattern of a trace: all elements of the diagonal."""
+    return deps.along(np.diagonal(deps.ids(a), offset, axis1, axis2), (-1,))
+
+
+linear(
+    np.trace,
+    trace_transpose,
+    stacked=True,
+    dependence=trace_pattern,
+    expansion=expansions.trace,
+    scalars="trace",
+)
+linear(
+    np.linalg.trace,
+    lambda ybar, x, *, offset=0, dtype=None: trace_transpose(ybar, x, offset, -2, -1),
+    stacked=True,
+    dependence=lambda deps, x, *, offset=0, dtype=None: trace_pattern(deps, x, offset, -2, -1),
+    expansion=expansions.trace_of_last,
 )

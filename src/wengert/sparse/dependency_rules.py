@@ -310,7 +310,7 @@ def along(deps):
 def cumulative(deps):
     """Cumulative unions along an axis."""
     ids = deps.ids(deps.call.args[0])
-    position, default = deps.row.dependence
+    position, default = deps.row.dependence.position, deps.row.dependence.default
     axis = access.argument(deps.call, position, "axis", default)
     if axis is None:
         ids, axis = ids.reshape(-1), 0
@@ -348,7 +348,8 @@ def solved(deps):
 
 def scattered(deps):
     """Each element depends on that of the base and on the values added to it."""
-    base, at, values = deps.row.dependence
+    pattern = deps.row.dependence
+    base, at, values = pattern.base, pattern.indices, pattern.values
     indices = deps.known(deps.call.args[at])
     if indices is None:
         return None

@@ -18,9 +18,11 @@ from wengert.core.dispatch.lifted import Lifted, holds_lifted
 from wengert.core.levels import running
 from wengert.core.operands import var
 from wengert.core.rebind.rebind import rebound
+from wengert.deferred import deferred
 from wengert.transforms.dense import JVP, Operator
-from wengert.transforms.second import HVP
-from wengert.transforms.stacked import Batch, Maker, NotBatchable
+
+second = deferred("wengert.transforms.second")
+stacked = deferred("wengert.transforms.stacked")
 
 #: number of elements from which a function that solves equations is compiled, which takes about as long as they do
 MIN_COMPILED = 64
@@ -65,7 +67,7 @@ class Mapped(Operator):
             if self._compiled:
                 return self._compiled(*args, **kwargs)
         if not self._loops and levels.lifted_around() is None and self._may_gain(elements):
-            with levels.caught(NotBatchable, Exception):  # the loop repeats the error, if f itself raises one
+            with levels.caught(stacked.NotBatchable, Exception):  # the loop repeats the error, if f itself raises one
                 return self._at_once(elements, kwargs)
             self._loops = True
         if self._solve_together is not None and self._compiled is not False and levels.lifted_around() is None:
@@ -94,20 +96,20 @@ class Mapped(Operator):
 
     def _at_once(self, elements, kwargs):
         """Call the function once on the whole batch."""
-        maker = Maker(elements.size)
+        maker = stacked.Maker(elements.size)
         f, args = self.f, elements.together()
         try:
             with levels.lifting(maker):
                 while isinstance(f, Operator) and f.is_derivative:  # which refuses batches, unlike its function
-                    args = [args[0], *args[2:]] if isinstance(f, (JVP, HVP)) else args
+                    args = [args[0], *args[2:]] if isinstance(f, (JVP, second.HVP)) else args
                     f = f.f
                 y = rebound(f)(*args, **kwargs)
         finally:
             self._solve_together = maker.solve_together
         if f is not self.f:
-            raise NotBatchable
+            raise stacked.NotBatchable
         if maker.is_unbatchable:
-            raise NotBatchable
+            raise stacked.NotBatchable
         levels.check_end(maker, self.name)
         return self._unbatched(y, self.out_axes, maker)
 
@@ -120,7 +122,7 @@ class Mapped(Operator):
         for leaf, axis in zip(leaves, spread(axes, y, self.name)):
             leaf = subclasses.unwrapped(leaf) if var.may_hold_instances() else leaf
             leaf = maker.array(leaf) if isinstance(leaf, (list, tuple)) and holds_lifted(leaf) else leaf
-            if isinstance(leaf, Batch):
+            if isinstance(leaf, stacked.Batch):
                 found.append(np.copy(np.moveaxis(leaf.v, 0, normal(axis, leaf.ndim + 1, self.name))))
             else:  # the same for all batch elements
                 found.append(self._joined([leaf] * maker.size, axis))
@@ -194,7 +196,7 @@ class Elements:
     def together(self):
         """Arguments of one call on the whole batch, copied."""
         return [
-            restore([leaf if axis is None else Batch(np.copy(np.moveaxis(leaf, axis, 0))) for leaf, axis in leaves])
+            restore([leaf if axis is None else stacked.Batch(np.copy(np.moveaxis(leaf, axis, 0))) for leaf, axis in leaves])
             for leaves, restore in self.parts
         ]
 

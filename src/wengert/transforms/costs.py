@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Costs(NamedTuple):
+class Costs:
     """Costs of dense derivatives, in evaluations of f."""
 
     record: float = 1.2  # one recorded evaluation of f
@@ -18,7 +18,7 @@ class Costs(NamedTuple):
     column: float = 0.1  # each tangent of the evaluation
 
 
-class SparseCosts(NamedTuple):
+class SparseCosts:
     """Costs of the plans of sparse derivatives, which are replayed."""
 
     # in evaluations of f

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-import threading
+from _thread import allocate_lock  # `threading` takes 0.5 ms to import
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +15,7 @@ import numpy as np
 import wengert.numpy  # noqa: F401  (registers NumPy's functions for the rebinding of code)
 from wengert.containers import input_leaf, leaves_like, lowered, output_leaf, split
 from wengert.core.dispatch.dispatch import from_list, stacked
-from wengert.core.dispatch.nan_check import check_inputs
 from wengert.core.levels import check_end, explain, is_watched, recording, running
-from wengert.core.modes.nested import NestedTape
 from wengert.core.modes.own_copies import frames_inside as frames_inside
 from wengert.core.modes.own_copies import warn_written
 from wengert.core.modes.pullback import (
@@ -29,13 +27,17 @@ from wengert.core.modes.pullback import (
     pull_back,
     was_written,
 )
-from wengert.core.modes.second import push_forward
 from wengert.core.operands.var import as_numpy, holds_traced, level_of, tangents_of
 from wengert.core.rebind.rebind import rebound
 from wengert.core.tape.memory import Level
 from wengert.core.tape.tape import Tape, holds_complex
+from wengert.deferred import deferred
 from wengert.errors import ComplexValueError
-from wengert.transforms.custom import LinearMap
+
+custom = deferred("wengert.transforms.custom")
+nan_check = deferred("wengert.core.dispatch.nan_check")
+nested = deferred("wengert.core.modes.nested")
+second = deferred("wengert.core.modes.second")
 
 
 class Recording:
@@ -75,7 +77,7 @@ def record(
     run = Recording()
     run.name = name
     around = running.get()
-    run.tape = tape = NestedTape(name, len(around)) if around else Tape(name)
+    run.tape = tape = nested.NestedTape(name, len(around)) if around else Tape(name)
     run.level = tape.level
     run.level.order = order
     traced = list(args)
@@ -136,7 +138,7 @@ def _run(run: Recording, f: Callable, traced: list, kwargs: dict, has_aux: bool,
     token = running.set((*around, run.tape))
     try:
         if around and is_watched():
-            check_inputs(run.name, run.level, run.inputs)
+            nan_check.check_inputs(run.name, run.level, run.inputs)
         y = rebound(f, True)(*traced, **kwargs)
         if has_aux:
             y, run.aux = _pair(y, run.level, run.name)
@@ -202,7 +204,7 @@ class Pullback:
     def __init__(self, run: Recording, single: bool):
         self._run = run
         self._single = single
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._shapes = [shape_of(y) for y in run.outputs]
 
     def __call__(self, cotangent):
@@ -241,10 +243,10 @@ class Pullback:
 
         def forward(rows):
             with self._lock:
-                found = push_forward(run.tape, run.inputs, run.outputs, leaves_of_rows(rows, inputs), len(rows))
+                found = second.push_forward(run.tape, run.inputs, run.outputs, leaves_of_rows(rows, inputs), len(rows))
             return side_by_side(found, len(rows))
 
-        pullback = LinearMap(backward, forward, f"the pullback of {run.name}")
+        pullback = custom.LinearMap(backward, forward, f"the pullback of {run.name}")
         found = leaves_of_rows(pullback(side_by_side(seeds, k)), inputs)
         return found if stacked else [part[0] for part in found]
 

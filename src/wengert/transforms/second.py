@@ -8,7 +8,7 @@ Reference: Griewank and Walther (2008), Evaluating Derivatives, section 5.5. doi
 from __future__ import annotations
 
 import math
-import threading
+from _thread import allocate_lock  # `threading` takes 0.5 ms to import
 from collections.abc import Callable
 from typing import Any
 
@@ -17,10 +17,10 @@ import numpy as np
 from wengert.containers import complex_output_message, leaves_like, plain_copy
 from wengert.core.levels import outside, running
 from wengert.core.modes.pullback import carried, pull_back
-from wengert.core.modes.second import hessian_products, push_forward, symmetrise
 from wengert.core.operands.var import holds_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.core.tape.tape import holds_complex
+from wengert.deferred import deferred
 from wengert.errors import ComplexValueError, LevelError
 from wengert.transforms.dense import JVP, Derivative, Gradient, Jacobian, Operator, check_single_number, checked_chunk
 from wengert.transforms.products import (
@@ -33,6 +33,8 @@ from wengert.transforms.products import (
     side_by_side,
     tangents,
 )
+
+modes = deferred("wengert.core.modes.second")
 
 #: bytes per sweep for the tangents and their adjoints, counted once for scalars and once for arrays. This exceeds a
 #: cache, because a scalar touches only the few directions it depends on, and matrix products want many
@@ -110,7 +112,7 @@ class Hessian(Derivative):
             return run.rows
         check_single_number(run, "wengert.hessian of one element of it")
         inputs = run.inputs
-        whole = symmetrise(self._rows(run, sum([x.size for x in inputs])))
+        whole = modes.symmetrise(self._rows(run, sum([x.size for x in inputs])))
         if len(inputs) == 1 and run.restore_inputs is None and self._single:
             return whole.reshape(inputs[0].shape * 2)
         ends = np.cumsum([0, *[x.size for x in inputs]])
@@ -128,7 +130,7 @@ class Hessian(Derivative):
         rows = np.empty((n, n), dtype=np.result_type(*[x.dtype for x in run.inputs])) if k < n else None
         for first in range(0, n, k or 1):
             last = min(first + k, n)
-            found = hessian_products(run.tape, run.inputs, run.outputs[0], (first, last), last - first)
+            found = modes.hessian_products(run.tape, run.inputs, run.outputs[0], (first, last), last - first)
             part = side_by_side(found, last - first)
             if rows is None:
                 return part
@@ -226,7 +228,7 @@ class HVP(Operator):
         parts = []
         for first in range(0, k, at_once):
             some = [seed[first : first + at_once] for seed in seeds]
-            parts.append(hessian_products(run.tape, run.inputs, run.outputs[0], some, len(some[0])))
+            parts.append(modes.hessian_products(run.tape, run.inputs, run.outputs[0], some, len(some[0])))
         if len(parts) == 1:
             return parts[0]
         return [np.concatenate(pieces) for pieces in zip(*parts)] if parts else [np.empty_like(s) for s in seeds]
@@ -315,8 +317,8 @@ class _Linearised:
 
     def __init__(self, run: Recording, push: Callable | None):
         self._run = run
-        self._push = push or (lambda seeds, k: push_forward(run.tape, run.inputs, run.outputs, seeds, k))
-        self._lock = threading.Lock()
+        self._push = push or (lambda seeds, k: modes.push_forward(run.tape, run.inputs, run.outputs, seeds, k))
+        self._lock = allocate_lock()
         self._outputs = [shape_of(y) for y in run.outputs]
         self._inputs = [x.shape for x in run.inputs]
 

@@ -10,13 +10,16 @@ import sys
 
 import numpy as np
 
-from wengert.core import advice, levels
-from wengert.core.dispatch import text as spelling
+from wengert.core import levels
 from wengert.core.dispatch.arguments import broadcasts, leaves
 from wengert.core.frames import at, caller, file_and_line, is_assignment, user_frame, where
 from wengert.core.operands import var
 from wengert.core.operands.var import plain
+from wengert.deferred import deferred
 from wengert.errors import NonSmoothError, TracedValueError, UnsupportedFunctionError
+
+advice = deferred("wengert.core.advice")
+spelling = deferred("wengert.core.dispatch.text")
 
 
 def refusal(x, message: str, kind=TracedValueError):

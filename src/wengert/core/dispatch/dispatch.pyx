@@ -24,7 +24,7 @@ cimport wengert.core.operands.var as var  # in this form Cython sees that the mo
 
 from wengert import registry
 from wengert.core import levels
-from wengert.core.dispatch import direct, mixed, nan_check, options, python_ufuncs
+from wengert.core.dispatch import direct, mixed, options, python_ufuncs
 from wengert.core.dispatch.arguments import (
     Part, all_passive, as_result_dtype, broadcasts, call_on_constants, check_call, check_complex, check_target, clean,
     is_traced_condition, kept, kept_operand, like_tuple, numbers_like, observe_unsupported, observed_keywords,
@@ -39,8 +39,11 @@ from wengert.core.messages import (
 from wengert.core.operands import var
 from wengert.core.operands.var import holds_traced, holds_var, observed, plain
 from wengert.core.tape.tape import holds_complex
+from wengert.deferred import deferred
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 from wengert.features import parameters_of as signature
+
+nan_check = deferred("wengert.core.dispatch.nan_check")
 
 cdef dict _rows = registry.rows
 cdef type _ndarray = np.ndarray
@@ -454,7 +457,7 @@ def _collect_operands(row, args):
             else:
                 args[i] = stacked(argument)
                 operands.append((i, -1, args[i]))
-        elif ((isinstance(argument, (list, tuple)) or type(argument) in mixed.ARRAY_LIKE)
+        elif ((isinstance(argument, (list, tuple)) or mixed.is_array_like(type(argument)))
                 and (row.kind == "elementwise" or i in row.vjps)):
             if not (row.sequence and i == 0):
                 args[i] = np.asarray(plain(mixed.as_array_like(argument)))

@@ -10,10 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from wengert import registry
-from wengert.core import advice, frames
-from wengert.core.dispatch import dispatch, matrices, methods, mixed, python_ufuncs, subclasses
+from wengert.core import frames
+from wengert.core.dispatch import dispatch, methods, mixed, python_ufuncs, subclasses
 from wengert.core.operands import var
+from wengert.deferred import deferred
 from wengert.errors import TracedValueError
+
+advice = deferred("wengert.core.advice")
+matrices = deferred("wengert.core.dispatch.matrices")
 
 _BINARY = {
     "add": np.add,

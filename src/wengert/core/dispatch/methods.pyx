@@ -17,7 +17,7 @@ cimport wengert.core.operands.var as var  # in this form Cython sees that the mo
 
 from wengert import registry
 from wengert.core import levels
-from wengert.core.dispatch import direct, matrices
+from wengert.core.dispatch import direct
 from wengert.core.dispatch.arguments import check_complex, clean
 from wengert.core.dispatch.checks import refusal
 from wengert.core.dispatch.dispatch import (
@@ -28,8 +28,11 @@ from wengert.core.frames import at, is_numba, solver
 from wengert.core.messages import array_message, dtype_error, solver_message
 from wengert.core.operands import var
 from wengert.core.operands.var import observed
+from wengert.deferred import deferred
 from wengert.dependence import Elementwise
 from wengert.errors import TracedValueError, UnsupportedFunctionError
+
+matrices = deferred("wengert.core.dispatch.matrices")
 
 
 #: the module `wengert.core.dispatch.subclasses`, set by `wengert.core.hooks`

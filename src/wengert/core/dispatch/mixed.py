@@ -14,7 +14,6 @@ References
 
 from __future__ import annotations
 
-import array
 import collections
 import operator
 import sys
@@ -59,8 +58,12 @@ _OPERATORS = {
     )
 }
 _SEQUENCES = frozenset((range, collections.deque, collections.UserList))
-#: types other than list and tuple that NumPy converts to arrays
-ARRAY_LIKE = _SEQUENCES | {array.array, bytearray, memoryview}
+_ARRAY_LIKE = _SEQUENCES | {bytearray, memoryview}
+
+
+def is_array_like(kind: type) -> bool:
+    """Return whether NumPy converts values of this type, other than lists and tuples, to arrays."""
+    return kind in _ARRAY_LIKE or kind is getattr(sys.modules.get("array"), "array", None)
 
 
 def operate(fun: np.ufunc, left, right):
@@ -104,7 +107,7 @@ def compare_with_text(fun: np.ufunc, shape: tuple, other) -> object:
 
 def as_array_like(x):
     """Convert a numeric buffer to an array and a sequence to a list, as NumPy does; return other values as they are."""
-    if type(x) not in ARRAY_LIKE:
+    if not is_array_like(type(x)):
         return x
     if type(x) in _SEQUENCES:
         return list(x)

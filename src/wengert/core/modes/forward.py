@@ -10,11 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.core import levels
-from wengert.core.dispatch import nan_check
-from wengert.core.modes import nested
 from wengert.core.operands.var import holds_traced
 from wengert.core.tape.local_derivatives import elementwise, pullback, times, total
 from wengert.core.tape.tape import holds_complex
+from wengert.deferred import deferred
+
+nan_check = deferred("wengert.core.dispatch.nan_check")
+nested = deferred("wengert.core.modes.nested")
 
 
 def tangent(row, k, args, kwargs, sources, y, index_map=None):

@@ -21,13 +21,15 @@ from wengert.core.tape.tape cimport Tape
 from wengert.core.operands.var cimport ArrayVar, array_var, last_written, level_of, store, wrap
 
 from wengert.core import levels, messages
-from wengert.core.dispatch import nan_check
 from wengert.core.operands import var
 from wengert.core.modes.pullback import independent, own_copy, pull_back
 from wengert.core.tape.local_derivatives import Adjoints
 from wengert.core.tape.tape import holds_complex
+from wengert.deferred import deferred
 from wengert.errors import LevelError, ReplayMismatchError
 from wengert.registry import Primitive, strong, sums_by_place
+
+nan_check = deferred("wengert.core.dispatch.nan_check")
 
 cnp.import_array()
 

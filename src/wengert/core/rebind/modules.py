@@ -1,7 +1,6 @@
 """Proxies of modules, which replace what is read from them, and the modules that import statements yield."""
 
 import importlib
-import importlib.util
 import sys
 import types
 
@@ -182,6 +181,8 @@ def register_library(module):
 def import_alias(space, dotted, form, level):
     """Private name of the module that an import of `dotted` in this form should return, or None."""
     if level:
+        import importlib.util  # a module that few programs load
+
         package = space.get("__package__") or str(space.get("__name__")).rpartition(".")[0]
         try:
             base = importlib.util.resolve_name("." * level, package)

@@ -7,10 +7,9 @@ object.  A proxy class equals its original as a key, and is pickled as it.
 import abc
 import copyreg
 import functools
-import pkgutil
 import sys
-import threading
 import weakref
+from _thread import get_ident  # `threading` takes 0.5 ms to import
 
 from wengert.core.rebind.follow import CONTAINERS, has_subclass_hook, is_array_class, is_plain_object, slots_of
 from wengert.core.rebind.registration import lookup, seen_as
@@ -63,7 +62,7 @@ class _ProxyMeta(type):
 class _AbstractProxyMeta(_ProxyMeta, abc.ABCMeta):
     def __subclasscheck__(cls, subclass):
         """Break the recursion of ABCMeta, whose check of the original class asks all subclasses, this one included."""
-        check = id(cls), id(subclass), threading.get_ident()
+        check = id(cls), id(subclass), get_ident()
         if check in _checks_in_progress:
             return False
         _checks_in_progress.add(check)
@@ -328,6 +327,8 @@ def _reduce_made(self, protocol):
 
 def _reduce_class(cls):
     """For `pickle`: the original class by its name."""
+    import pkgutil  # a module that few programs load
+
     return pkgutil.resolve_name, (f"{cls.__module__}:{cls.__qualname__}",)
 
 

@@ -5,7 +5,6 @@ def has_calls(Listing code):
     return bool((code.op == CALL).any())
 
 
-@dataclasses.dataclass
 class BackwardLoop:
     """A loop that carries adjoints, and how to call it.
 
@@ -23,23 +22,18 @@ class BackwardLoop:
         Carried values that the caller must check for NaN after the loop.
     """
 
-    loop: object
-    given: list
-    adjoints: list
-    saving: object
-    checked: list
+    def __init__(self, loop, list given, list adjoints, saving, list checked):
+        self.loop, self.given, self.adjoints, self.saving, self.checked = loop, given, adjoints, saving, checked
 
 
-@dataclasses.dataclass
 class ForwardLoop:
     """A loop of values and tangents; `given` describes its operands: (is it a tangent?, operand of the call).
 
     `checked` is as in `BackwardLoop`.
     """
 
-    loop: object
-    given: list
-    checked: list
+    def __init__(self, loop, list given, list checked):
+        self.loop, self.given, self.checked = loop, given, checked
 
 
 def active_inputs(Listing body, Py_ssize_t carried, active):

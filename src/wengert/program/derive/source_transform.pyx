@@ -13,7 +13,6 @@ cimport numpy as cnp
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-import dataclasses
 import math
 
 import numpy as np

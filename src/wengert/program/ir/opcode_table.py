@@ -11,7 +11,6 @@ A row with a missing column or an unknown value raises TypeError when this modul
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import importlib
 from collections.abc import Callable
@@ -76,7 +75,6 @@ VOCABULARY = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
 class Row:
     """Properties of an opcode.
 
@@ -107,18 +105,24 @@ class Row:
         Whether its value needs its own memory.
     """
 
-    opcode: int
-    name: str
-    function: str
-    columns: tuple
-    result: str
-    access: str
-    cost: str
-    lowering: str
-    text: str
-    has_derivative: bool
-    is_commutative: bool
-    is_stored: bool
+    __slots__ = (
+        "access",
+        "columns",
+        "cost",
+        "function",
+        "has_derivative",
+        "is_commutative",
+        "is_stored",
+        "lowering",
+        "name",
+        "opcode",
+        "result",
+        "text",
+    )
+
+    def __init__(self, **columns: Any):
+        for name, value in columns.items():
+            setattr(self, name, value)
 
     @property
     def mask(self) -> int:
@@ -132,7 +136,9 @@ class Row:
 
 
 ROWS: dict[int, Row] = {}
-_COLUMNS = [field.name for field in dataclasses.fields(Row)]
+_COLUMNS = frozenset(Row.__slots__)
+_KNOWN = {key: frozenset(values) for key, values in VOCABULARY.items()}
+_WORDS = _KNOWN.keys() - {"columns"}
 #: defaults of columns
 _USUAL = {
     "function": "",
@@ -152,15 +158,21 @@ def row(opcode: int, name: str, *columns: str, **others: Any) -> Row:
         If a column is missing or unknown or has an unknown value, or if the opcode already has a row.
     """
     found = {"opcode": int(opcode), "name": name, "columns": columns, **_USUAL, **others}
-    wrong = [f"has no column {key}" for key in _COLUMNS if key not in found]
+    is_known = len(columns) == 3 and _KNOWN["columns"].issuperset(columns) and opcode not in ROWS
+    if not is_known or found.keys() != _COLUMNS or not all(found[key] in _KNOWN[key] for key in _WORDS):
+        raise TypeError(f"opcode table: the row of {name} {', '.join(_complaints(found))}")
+    return Row(**found)
+
+
+def _complaints(found: dict) -> list[str]:
+    """List what is wrong with a row."""
+    wrong = [f"has no column {key}" for key in sorted(_COLUMNS - found.keys())]
     wrong += [f"has the unknown column {key}" for key in found if key not in _COLUMNS]
     for key, known in VOCABULARY.items():
-        given = columns if key == "columns" else [found[key]] if key in found else []
+        given = found["columns"] if key == "columns" else [found[key]] if key in found else []
         wrong += [f"has {x!r} in {key}" for x in given if x not in known]
-    wrong += ["does not have three operand columns"] * (len(columns) != 3) + ["is a duplicate"] * (opcode in ROWS)
-    if wrong:
-        raise TypeError(f"opcode table: the row of {name} {', '.join(wrong)}")
-    return Row(**found)
+    wrong += ["does not have three operand columns"] * (len(found["columns"]) != 3)
+    return wrong + ["is a duplicate"] * (found["opcode"] in ROWS)
 
 
 def _add(opcode, *columns, **others):

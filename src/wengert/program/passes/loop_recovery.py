@@ -30,7 +30,7 @@ import numpy as np
 
 from wengert.program.ir.call import Call, Operand, static
 from wengert.program.ir.ir import Listing, c_strides, columns_named, kind_of, operands, overlaps
-from wengert.program.ir.opcode_table import ELEMENTWISE, OPCODES, opcodes
+from wengert.program.ir.opcode_table import ELEMENTWISE, OPCODES, marked, opcodes
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.verify import Verifier, check_fields, expect, is_count
 from wengert.program.passes import simplify, vectorise
@@ -38,11 +38,10 @@ from wengert.program.passes import simplify, vectorise
 _FLOAT = np.dtype(float)
 #: by opcode: which of the columns a, b and c hold value ids
 _VALUE_COLUMNS = np.array([columns_named(op) for op in range(Op.OPS)])
-_LEAVES = sorted(opcodes(access=""))
-_IS_LEAF = np.isin(np.arange(Op.OPS), _LEAVES)
+_IS_LEAF = marked(opcodes(access=""))[:-1]
 _SUMS = OPCODES["add"], OPCODES["subtract"]
 _DATA_MOVEMENT = (Op.LOAD, Op.VIEW, Op.PLACE, Op.PACK, Op.STOP)
-_MOVES = _IS_LEAF | np.isin(np.arange(Op.OPS), _DATA_MOVEMENT)
+_MOVES = _IS_LEAF | marked(frozenset(_DATA_MOVEMENT))[:-1]
 
 #: type ids up to this one are scalar types
 FLAG = 1
@@ -255,7 +254,7 @@ class _LoopSearch:
         self.a, self.b, self.c = code.a, code.b, code.c  # kept, because each access copies the column
         self.is_fill = (self.op == Op.PLACE) & (self.a < 0)
         self.is_fill[self.is_fill] = self.op[self.c[self.is_fill]] == Op.CONST
-        self.computing = np.flatnonzero(~np.isin(self.op, _LEAVES) & ~self.is_fill)
+        self.computing = np.flatnonzero(~_IS_LEAF[self.op] & ~self.is_fill)
         self.position = np.full(len(code), -1, dtype=np.int64)
         self.position[self.computing] = np.arange(len(self.computing))
         named = _VALUE_COLUMNS[self.op]

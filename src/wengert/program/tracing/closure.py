@@ -25,7 +25,6 @@ import functools
 import inspect
 import operator
 import sys
-import threading
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -95,7 +94,6 @@ MAX_UNSEEN_FUNCTIONS = 24
 
 #: functions of importlib that run when a loaded module is imported again
 _IMPORTING = {"_handle_fromlist", "_lock_unlock_module", "parent"}
-_LOCK = threading.RLock.__code__  # called by numpy.random.default_rng
 
 
 def _impure_code(seen):
@@ -111,6 +109,12 @@ def code_that_ran(seen: Observer) -> frozenset:
 def _is_import_system(code):
     """Return whether this is code of the import statement."""
     return code.co_filename.startswith("<frozen importlib")
+
+
+def _makes_lock(code):
+    """Return whether code makes a lock, as `numpy.random.default_rng` does."""
+    threading = sys.modules.get("threading")
+    return threading is not None and code is threading.RLock.__code__
 
 
 def _imports_again(code):
@@ -460,7 +464,7 @@ class Captures:
 
     def doubt(self, seen: Observer) -> str | None:
         """Return what f read in an observed run that cannot be watched, and where; None if nothing."""
-        ran = [found for found in _impure_code(seen) if not _imports_again(found[0]) and found[0] is not _LOCK]
+        ran = [found for found in _impure_code(seen) if not _imports_again(found[0]) and not _makes_lock(found[0])]
         trusted = self._trusted(ran)
         ran = [found for found in ran if code_key(found[0]) not in trusted]
         if (text := next((text for name, text in self.doubts if name is None), None)) is not None:

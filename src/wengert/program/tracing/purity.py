@@ -10,9 +10,7 @@ import _thread
 import builtins
 import collections
 import copy
-import dataclasses
 import datetime
-import fractions
 import functools
 import inspect
 import operator
@@ -43,15 +41,15 @@ IMPURE_BUILTINS = {"breakpoint", "compile", "eval", "exec", "globals", "input", 
 _IMPURE_MODULES = {"_io", "io", "nt", "posix", "_random", "_socket", "select"}
 _FILES = {"tofile", "dump", "fromfile", "memmap"}
 
-#: functions that read attributes or items whose names do not occur in the code
-DYNAMIC = {
+#: functions that read attributes or items whose names do not occur in the code; see `is_dynamic`
+_DYNAMIC = {
     id(f)
     for f in (
         builtins.dir, builtins.getattr, builtins.hasattr, builtins.vars, operator.attrgetter, operator.methodcaller,
-        copy.copy, copy.deepcopy, dataclasses.asdict, dataclasses.astuple, dataclasses.fields, dataclasses.replace,
-        inspect.getattr_static, inspect.getmembers,
+        copy.copy, copy.deepcopy, inspect.getattr_static, inspect.getmembers,
     )
 }  # fmt: skip
+_DYNAMIC_OF_DATACLASSES = {"asdict", "astuple", "fields", "replace"}
 #: harmless thread locks that objects may hold
 _LOCKS = {"_thread.RLock", "_thread.allocate_lock"}
 
@@ -66,18 +64,24 @@ _READS_STATE = {
 DYNAMIC_NAMES = frozenset(("__dict__", "__getattribute__", "__getstate__", "__reduce__", "__reduce_ex__"))
 _DYNAMIC_CALLS = {"dir", "getattr", "hasattr", "vars"}
 
-#: types of immutable objects, and of locks
+#: types of immutable objects, and of locks; see `is_atom`
 ATOMS = frozenset(
     (
         int, float, complex, bool, str, bytes, range, slice, type(None), type(...), type(NotImplemented), object,
         np.ufunc, types.CodeType, types.GetSetDescriptorType, types.MemberDescriptorType, types.MethodDescriptorType,
         types.WrapperDescriptorType, types.ClassMethodDescriptorType, types.GenericAlias, types.UnionType,
-        datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone, fractions.Fraction,
+        datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone,
         inspect.Signature, re.Pattern, type(_thread.allocate_lock()), _thread.RLock, type(__future__.annotations),
         *map(type, (sys.flags, sys.float_info, sys.hash_info, sys.int_info, sys.version_info)),
         operator.itemgetter, *{np.dtype(char).type for char in np.typecodes["All"]} - {np.void, np.object_},
     )
 )  # fmt: skip
+
+
+def is_atom(kind: type) -> bool:
+    """Return whether objects of this type are immutable, or locks."""
+    return kind in ATOMS or kind is getattr(sys.modules.get("fractions"), "Fraction", None)
+
 
 #: container types, which may be subclassed
 SHELVES = (dict, list, tuple, set, frozenset, collections.deque)
@@ -116,6 +120,14 @@ def verdict(module: object) -> bool | None:
     if not isinstance(module, str):
         return None
     return True if is_pure(module) else None if is_library(module) else False
+
+
+def is_dynamic(value: object) -> bool:
+    """Return whether a function reads attributes or items whose names do not occur in the code."""
+    if id(value) in _DYNAMIC:
+        return True
+    is_of_dataclasses = type(value) is types.FunctionType and value.__module__ == "dataclasses"
+    return is_of_dataclasses and value.__name__ in _DYNAMIC_OF_DATACLASSES
 
 
 def reads_state(value: object) -> bool:

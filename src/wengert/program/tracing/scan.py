@@ -48,11 +48,12 @@ from wengert.features import home_of, is_made_in_python, knows_bytecode
 from wengert.program.tracing.environment import ABSENT, Contents, Place
 from wengert.program.tracing.purity import (
     ATOMS,
-    DYNAMIC,
     DYNAMIC_NAMES,
     IMPURE_BUILTINS,
     SHELVES,
     has_known_layout,
+    is_atom,
+    is_dynamic,
     is_library,
     is_logger,
     is_pure,
@@ -195,10 +196,10 @@ class Scan:
 
     def enter(self, value):
         """Queue an object unless it was visited."""
-        self.is_dynamic |= id(value) in DYNAMIC or type(value) in (operator.attrgetter, operator.methodcaller)
+        self.is_dynamic |= is_dynamic(value) or type(value) in (operator.attrgetter, operator.methodcaller)
         if type(value) is np.ufunc:
             value = function_of_ufunc(value)
-        if type(value) in ATOMS or value is ABSENT:
+        if is_atom(type(value)) or value is ABSENT:
             return
         if id(value) in self.held and (not self.is_open or id(value) in self.open):
             return
@@ -421,9 +422,9 @@ class Scan:
         """Return the code that a cached function reaches, and whether its results depend on its arguments only."""
         inner = Scan(f.__wrapped__, (), self.lowered, (*self.names, *self.constants), cached=self.cached)
         held = [value for _, value in inner.watched.values() if value is not ABSENT]
-        holds = any(type(place.read()) not in ATOMS or not place.is_fixed for place in inner.places.values())
+        holds = any(not is_atom(type(place.read())) or not place.is_fixed for place in inner.places.values())
         is_steady = not (holds or inner.doubts or inner.contents)
-        return inner.codes, is_steady and all(isinstance(value, _STEADY) for value in held)
+        return inner.codes, is_steady and all(is_atom(type(value)) or isinstance(value, _STEADY) for value in held)
 
     def visit_module(self, module):
         space, name = vars(module), module.__name__
@@ -449,7 +450,7 @@ class Scan:
         else:
             value = place.read()
             self.watched[place.key] = place, value
-            if isinstance(value, (types.ModuleType, types.MethodType)) or id(value) in DYNAMIC or reads_state(value):
+            if isinstance(value, (types.ModuleType, types.MethodType)) or is_dynamic(value) or reads_state(value):
                 self.origin = name
                 self.enter(value)
 
@@ -463,7 +464,7 @@ class Scan:
             self.sizes[id(space)] = space, len(space)
 
     def visit_class(self, cls):
-        if cls in ATOMS or is_pure(home_of(cls)) or is_library(home_of(cls)):
+        if is_atom(cls) or is_pure(home_of(cls)) or is_library(home_of(cls)):
             return
         if not is_made_in_python(cls):
             self.doubt(f"the type {cls.__module__}.{cls.__qualname__}, which is not defined by a class statement")
@@ -508,7 +509,7 @@ class Scan:
                 self.doubt(f"a {module}.{kind.__qualname__}, which is not defined by a class statement")
             return
         space = _space_of(value)
-        if space is None and kind in ATOMS:
+        if space is None and is_atom(kind):
             return
         self.objects.append((value, kind, space))
         # Code that is not scanned, such as methods of pure base classes, may read any attribute.
