@@ -1,7 +1,8 @@
 """Imports point one way: the layers of the package, and no import cycles.
 
 Reads Python and Cython sources.  Imports in functions, at the end of a file, for type checkers and by
-``import_module("wengert...")``, ``deferred`` or ``load`` count like any other; included files count as part of the including module.
+``import_module("wengert...")``, ``deferred`` or ``load`` count like any other; included files count as part of the
+including module.
 """
 
 import ast

@@ -20,7 +20,11 @@ from wengert.core.dispatch.lifted import Lifted
 from wengert.core.operands import var
 from wengert.core.rebind.proxies import original
 from wengert.core.tape.tape import holds_complex
+from wengert.deferred import deferred
 from wengert.errors import ComplexValueError
+
+copy = deferred("copy")
+dataclasses = deferred("dataclasses")
 
 T = TypeVar("T")
 

@@ -33,16 +33,19 @@ from collections.abc import Callable
 
 
 class _Pattern:
-    """Base class: two patterns are equal if their classes and attributes are. (Named tuples take 0.1 ms each to make.)"""
+    """A pattern consists of its attributes, in order, as a named tuple does, but its class is made in no time."""
+
+    def __iter__(self):
+        return iter(vars(self).values())
 
     def __eq__(self, other):
-        return type(self) is type(other) and vars(self) == vars(other)
+        return type(self) is type(other) and tuple(self) == tuple(other)
 
     def __hash__(self):
-        return hash((type(self), *vars(self).values()))
+        return hash((type(self), *self))
 
     def __repr__(self):
-        return f"{type(self).__name__}({', '.join(map(repr, vars(self).values()))})"
+        return f"{type(self).__name__}({', '.join(map(repr, self))})"
 
 
 class Elementwise(_Pattern):

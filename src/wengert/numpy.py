@@ -60,7 +60,7 @@ def _made(array):
 
 
 def _named_like(fun, call):
-    """Give `call` the name and documentation of `fun`: `functools.wraps` for hundreds of functions takes 0.5 ms more."""
+    """Give `call` the name and documentation of `fun`, in half the time that `functools.wraps` takes."""
     call.__module__, call.__name__, call.__qualname__ = fun.__module__, fun.__name__, fun.__name__
     call.__doc__, call.__wrapped__ = fun.__doc__, fun
     return call
@@ -958,8 +958,8 @@ def _install_namespaces(module) -> None:
     _registration.register(hasattr, _hasattr)
     _install_dispatching(module, _np)
     module.fft, module.linalg = _Submodule("numpy.fft"), _Submodule("numpy.linalg")
-    _registration.register_later("numpy.fft", _install_fft)
-    _registration.register_later("numpy.linalg", _install_linalg)
+    _registration.register_later("numpy.fft", _functools.partial(_install_fft, module.fft))
+    _registration.register_later("numpy.linalg", _functools.partial(_install_linalg, module.linalg))
     # copy the remaining names from NumPy; a module-level __getattr__ would make every np.name slower
     for name in dir(_np):
         if name in vars(module) or (name.startswith("__") and name not in _DUNDERS):
@@ -979,21 +979,21 @@ def _install_dispatching(home, original) -> None:
             _registration.register(fun, getattr(home, name))
 
 
-def _install_fft() -> None:
+def _install_fft(home) -> None:
     """Define the functions of `numpy.fft`, and register them."""
     for name in ("fftfreq", "rfftfreq"):
-        setattr(fft, name, _frequencies(getattr(_np.fft, name)))
-        _registration.register(getattr(_np.fft, name), getattr(fft, name))
+        setattr(home, name, _frequencies(getattr(_np.fft, name)))
+        _registration.register(getattr(_np.fft, name), getattr(home, name))
     _registry.declare_loaded()
-    _install_dispatching(fft, _np.fft)
-    _registration.register(_np.fft, fft)
+    _install_dispatching(home, _np.fft)
+    _registration.register(_np.fft, home)
 
 
-def _install_linalg() -> None:
+def _install_linalg(home) -> None:
     """Define the functions of `numpy.linalg`, and register them."""
     _registry.declare_loaded()
-    _install_dispatching(linalg, _np.linalg)
-    _registration.register(_np.linalg, linalg)
+    _install_dispatching(home, _np.linalg)
+    _registration.register(_np.linalg, home)
 
 
 def _install_copy() -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from wengert.dependence import MATRIXWISE, SYSTEMS, Contraction
 from wengert.errors import NonSmoothError
 from wengert.features import lapack_loop
-from wengert.registry import composed, constant, facts, linear, strong, strong_matmul, structural
+from wengert.registry import composed, constant, facts, strong, strong_matmul, structural
 from wengert.rules import expansions, taylor
 from wengert.rules.composed import as_array, dispatched
 from wengert.rules.products import adjoint, transposed
@@ -52,7 +52,6 @@ def above_diagonal(n):
     return ~np.tri(n, dtype=bool)
 
 
-@lru_cache(maxsize=8)
 def lower(z):
     """Return the lower triangle including the diagonal, as a new array."""
     return np.where(above_diagonal(shape_of(z)[-1]), z.dtype.type(0), z)

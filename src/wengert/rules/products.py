@@ -30,6 +30,9 @@ from wengert.rules.shapes import (
     unbroadcast,
 )
 
+#: letters of labels in einsum's subscripts
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
 
 def transposed(a):
     return swapped_axes(a, -1, -2)

@@ -7,6 +7,8 @@ Products are exact for any number of zeros: nothing is divided by an element.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from wengert.dependence import Cumulative, Reduced
@@ -587,6 +589,7 @@ structural(
 # ---- traces
 
 
+@lru_cache(maxsize=8)
 def diagonal_mask(n, m, offset):
     return np.eye(n, m, k=offset, dtype=bool)
 

@@ -310,7 +310,7 @@ def along(deps):
 def cumulative(deps):
     """Cumulative unions along an axis."""
     ids = deps.ids(deps.call.args[0])
-    position, default = deps.row.dependence.position, deps.row.dependence.default
+    position, default = deps.row.dependence
     axis = access.argument(deps.call, position, "axis", default)
     if axis is None:
         ids, axis = ids.reshape(-1), 0
@@ -348,8 +348,7 @@ def solved(deps):
 
 def scattered(deps):
     """Each element depends on that of the base and on the values added to it."""
-    pattern = deps.row.dependence
-    base, at, values = pattern.base, pattern.indices, pattern.values
+    base, at, values = deps.row.dependence
     indices = deps.known(deps.call.args[at])
     if indices is None:
         return None

@@ -195,8 +195,9 @@ class Elements:
 
     def together(self):
         """Arguments of one call on the whole batch, copied."""
+        make = stacked.Batch
         return [
-            restore([leaf if axis is None else stacked.Batch(np.copy(np.moveaxis(leaf, axis, 0))) for leaf, axis in leaves])
+            restore([leaf if axis is None else make(np.copy(np.moveaxis(leaf, axis, 0))) for leaf, axis in leaves])
             for leaves, restore in self.parts
         ]
 

@@ -280,7 +280,7 @@ def _broadcast(fun, row, args, kwargs):
 def _along_axes(fun, row, args, kwargs):
     """Apply a reduction, or a function along an axis, with the axis shifted by the batch axis."""
     x, *rest = args
-    position, default = row.dependence.position, row.dependence.default
+    position, default = row.dependence
     is_masked = kwargs.get("where", True) is not True
     if not isinstance(x, Batch) or is_masked or any(isinstance(y, (Batch, np.ndarray)) for y in rest):
         raise NotBatchable

@@ -181,11 +181,11 @@ def register_library(module):
 def import_alias(space, dotted, form, level):
     """Private name of the module that an import of `dotted` in this form should return, or None."""
     if level:
-        import importlib.util  # a module that few programs load
+        from importlib.util import resolve_name  # few programs need this module
 
         package = space.get("__package__") or str(space.get("__name__")).rpartition(".")[0]
         try:
-            base = importlib.util.resolve_name("." * level, package)
+            base = resolve_name("." * level, package)
         except ImportError:  # raised again by the statement
             return None
         return _imported(f"{base}.{dotted}".strip("."), form, base)

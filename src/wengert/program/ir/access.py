@@ -132,7 +132,7 @@ def reduced_axes(call: Call, ndim: int) -> tuple:
     tuple of int
         Nonnegative; all axes if the argument `axis` is None.
     """
-    position, default = call.row.dependence.position, call.row.dependence.default
+    position, default = call.row.dependence
     axis = argument(call, position, "axis", default)
     found = range(ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
     return tuple(sorted({int(d) % ndim for d in found}))
