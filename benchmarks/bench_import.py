@@ -1,5 +1,10 @@
-"""Time of import, and of the first derivative of a function."""
+"""Time of import, and of the first derivative of a function.
 
+``python -m benchmarks.bench_import`` prints the processor time of short programs in fresh processes, side by side.
+"""
+
+import importlib.util
+import math
 from statistics import median
 
 from benchmarks import measure, workloads
@@ -82,3 +87,52 @@ class First:
         return self.track_first(when, function) / measure.alternate(lambda: f(x), lambda: f(x)).first
 
     track_ratio.unit = "first derivative / f"
+
+
+#: short programs with the package that they are compared with; each prints a derivative
+PROGRAMS = {
+    "numpy": "import numpy as np; print(0.0)",
+    "gradient": "import numpy as np, wengert as wg; print(*wg.grad(lambda x: np.sum(np.sin(x) * x))(np.ones(3)))",
+    "compiled gradient": "import numpy as np, wengert as wg\n"
+    "print(*wg.compile(wg.grad(lambda x: np.sum(np.sin(x) * x)))(np.ones(3)))",
+    "gradient by autograd": "import numpy, autograd, autograd.numpy as np\n"
+    "print(*autograd.grad(lambda x: np.sum(np.sin(x) * x))(numpy.ones(3)))",
+    "root of scipy": "import numpy as np; from scipy.optimize import root\n"
+    "print(*root(lambda x: x**3 - np.array([2.0, 3.0]), [1.0, 1.0]).x)",
+    "root of wengert.scipy": "import numpy as np; from wengert.scipy.optimize import root\n"
+    "print(*root(lambda x: x**3 - np.array([2.0, 3.0]), [1.0, 1.0]).x)",
+}
+TIMED = "import sys, time; exec(sys.argv[1]); print(time.process_time())"
+RESULTS = {"gradient": [math.sin(1) + math.cos(1)] * 3, "root": [2 ** (1 / 3), 3 ** (1 / 3)], "numpy": [0.0]}
+
+
+def processor_time(name):
+    """Return the processor time of a program in a new process in seconds, imports included, after checking it."""
+    *result, taken = measure.run_python(TIMED, PROGRAMS[name])
+    expected = next(RESULTS[word] for word in RESULTS if word in name)
+    assert all(abs(x - y) < 1e-6 for x, y in zip(result, expected, strict=True)), (name, result)
+    return taken
+
+
+class Process:
+    params = [[name for name in PROGRAMS if name != "numpy"]]
+    param_names = ["program"]
+
+    def track_processor_time(self, program):
+        """Processor time beyond that of `import numpy`."""
+        if "autograd" in program and importlib.util.find_spec("autograd") is None:
+            return float("nan")
+        pairs = [(processor_time(program), processor_time("numpy")) for _ in range(9)]
+        return median(own for own, _ in pairs) - median(numpy for _, numpy in pairs)
+
+    track_processor_time.unit = "s"
+
+
+if __name__ == "__main__":
+    found = {name: [] for name in PROGRAMS if "autograd" not in name or importlib.util.find_spec("autograd")}
+    for _ in range(9):  # alternating, as other programs may slow some of them
+        for name, times in found.items():
+            times.append(processor_time(name))
+    start = median(found.pop("numpy"))
+    for name, times in found.items():
+        print(f"{name:22} {1e3 * (median(times) - start):6.1f} ms of processor time beyond `import numpy`")
