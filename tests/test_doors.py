@@ -2,6 +2,7 @@
 
 import collections.abc
 import numbers
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -187,6 +188,115 @@ def test_second_derivatives_are_those_of_the_gradient(name):
 def test_writeable_windows_of_traced_arrays_raise():
     with pytest.raises(wg.UnsupportedFunctionError, match="write to the array itself"):
         wg.grad(lambda x: sliding_window_view(x, 2, writeable=True).sum(), X)
+
+
+def stored_element(x, windows):
+    windows(u := x.copy())
+    u[2] = x[0] * x[1]
+    return u
+
+
+def clean_then_stored(x, windows):
+    u = np.zeros(4)
+    windows(u)
+    u[:] = x
+    u[1:3] *= x[3]
+    return u
+
+
+def stored_by_element(x, windows):
+    windows(u := x * 1.0)
+    for k in range(4):
+        u[k] = u[k] * x[3 - k]
+    return u
+
+
+def stored_through_view(x, windows):
+    windows(u := x * 1.0)
+    part = u[1:]
+    part[1] = x[0] ** 2
+    np.copyto(u[:2], x[2:])
+    return u
+
+
+def stored_in_place(x, windows):
+    windows(u := x * 1.0)
+    u += x[::-1]
+    np.multiply(u, x, out=u)
+    u[[0, 2]] = x[1:3]
+    return u
+
+
+STORED = [stored_element, clean_then_stored, stored_by_element, stored_through_view, stored_in_place]
+
+
+def of_windows(store, make):
+    """Return a function of windows that are made before the array is written to, and the same without windows."""
+
+    def f(x):
+        kept = []
+        store(x, lambda u: kept.append(make(u)))
+        row = kept[0][1]
+        return np.sum(kept[0][:, 0] * kept[0][:, 1] ** 2) + row[0] ** 3
+
+    def plain(x):
+        u = store(x, lambda u: None)
+        return np.sum(u[:-1] * u[1:] ** 2) + u[1] ** 3
+
+    return f, plain
+
+
+@pytest.mark.parametrize("store", STORED, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("make", [lambda u: sliding_window_view(u, 2), lambda u: as_strided(u, (3, 2), (8, 8))],
+                         ids=["sliding_window_view", "as_strided"])  # fmt: skip
+def test_windows_follow_later_stores_into_their_array(store, make):
+    f, plain = of_windows(store, make)
+    np.testing.assert_allclose(f(X), plain(X), rtol=1e-14)
+    for op in (wg.value_and_grad, wg.hessian, wg.jacfwd, lambda f: wg.compile(wg.value_and_grad(f))):
+        found, expected = op(f)(X), op(plain)(X)
+        for x, y in zip(found, expected, strict=True) if isinstance(found, tuple) else [(found, expected)]:
+            np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(wg.vmap(f)(np.stack([X, 2 * X])), [plain(X), plain(2 * X)], rtol=1e-14)
+
+
+@pytest.mark.parametrize("store", STORED, ids=lambda f: f.__name__)
+def test_windows_of_taylor_series_follow_stores(store):
+    f, plain = of_windows(store, lambda u: sliding_window_view(u, 2))
+    np.testing.assert_allclose(wg.taylor(f, X, np.ones(4), 3), wg.taylor(plain, X, np.ones(4), 3), rtol=1e-12)
+
+
+def test_windows_made_before_a_time_loop_hold_the_current_state():
+    weights = np.array([0.2, 0.5, 0.3])
+
+    def f(x, is_made_once):
+        u, total = x * 1.0, 0.0
+        w = sliding_window_view(u, 3)
+        for _ in range(3):
+            w = w if is_made_once else sliding_window_view(u, 3)
+            u[1:-1] = w @ weights
+            total = total + u @ u + (w[0, 1] if is_made_once else u[1])
+        return total
+
+    for op in (wg.grad, wg.hessian, lambda f: wg.compile(wg.grad(f))):
+        np.testing.assert_allclose(op(lambda x: f(x, True))(X), op(lambda x: f(x, False))(X), rtol=1e-12)
+
+
+def test_windows_that_are_no_longer_used_take_no_memory():
+    def f(x):
+        u = np.concatenate([x, np.zeros(1000)])
+        total = 0.0
+        for k in range(20):  # windows of 2 MB, with four tangents
+            total = total + np.sum(sliding_window_view(u, 500)[0, :4])
+            u[k % 4] = total * 0.1
+        return total
+
+    tracemalloc.start()
+    try:
+        wg.jacfwd(f)(X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 60e6
 
 
 def test_type_tests_and_dtypes_answer_as_in_plain_code():

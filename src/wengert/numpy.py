@@ -423,7 +423,7 @@ def from_dlpack(x, /, *, device=None, copy=None):
 def _as_strided(x, shape=None, strides=None, subok=False, writeable=True):
     """``numpy.lib.stride_tricks.as_strided`` for a possibly traced array.
 
-    The result is a view; if its elements overlap, it is a copy that cannot be written to.
+    The result is a view; if its elements overlap, it cannot be written to.
     """
     if not _var.holds_var(x):
         return _np.lib.stride_tricks.as_strided(x, shape, strides, subok, writeable)
@@ -442,6 +442,7 @@ def _as_strided(x, shape=None, strides=None, subok=False, writeable=True):
     if _np.unique(places).size == places.size and not _var.is_scalar(x):
         return _var.view_of(x, view)
     result = _np.take(_np.ravel(x), places)
+    _registry.note_windows(x, places, result)
     _var.plain(result).flags.writeable = False
     return result
 

@@ -497,6 +497,10 @@ def strong_matmul_product(a, b):
     return None
 
 
+def note_windows(x, places, windows):
+    """Let `windows`, copies of the elements at `places` of `x`, follow stores into `x` (replaced by the core)."""
+
+
 def record_strong(cotangent, partial):
     """Record the strong product as one tape entry, or return None if nothing records (replaced by the core)."""
     return None

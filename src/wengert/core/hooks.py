@@ -29,6 +29,9 @@ registry.strong_product = products.strong_product
 registry.strong_matmul_product = products.strong_matmul
 registry.record_strong = dispatch.record_strong
 
+# Windows of an array follow stores into it.
+registry.note_windows = var.note_windows
+
 # A linear rule is transposed by recording and sweeping it.
 local_derivatives.transposed = lambda *args: nested.transposed(*args)
 

@@ -6,10 +6,12 @@ import sys
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from wengert import registry
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import analytic, composed, constant
 from wengert.rules.broadcasting import take_elements
 from wengert.rules.shapes import moved_axis, ndim_of, raveled, reshaped, shape_of, swapped_axes
+from wengert.rules.taylor import COEFFICIENTWISE
 
 
 def _block(arrays):
@@ -294,11 +296,13 @@ def _is_called_by_scipy():
 def _sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
     if writeable and not _is_called_by_scipy():
         raise UnsupportedFunctionError(
-            "numpy.lib.stride_tricks.sliding_window_view of a traced array returns a copy, which cannot be written "
-            "to: write to the array itself, and leave out writeable=True"
+            "numpy.lib.stride_tricks.sliding_window_view of a traced array cannot be written to: leave out "
+            "writeable=True, and write to the array itself, which the windows follow"
         )
     places = np.lib.stride_tricks.sliding_window_view(np.arange(np.size(x)).reshape(shape_of(x)), window_shape, axis)
-    return np.take(raveled(x), places)
+    windows = np.take(raveled(x), places)
+    registry.note_windows(x, places, windows)
+    return windows
 
 
 for name in ("sqrt", "log", "log2", "log10"):
@@ -307,7 +311,7 @@ for name in ("arcsin", "arccos", "arctanh"):
     composed(getattr(np.emath, name), complex_outside(getattr(np, name), is_beyond_one))
 composed(np.emath.logn, lambda n, x: np.emath.log(x) / np.emath.log(n))
 composed(np.emath.power, _emath_power)
-composed(np.lib.stride_tricks.sliding_window_view, _sliding_window_view)
+composed(np.lib.stride_tricks.sliding_window_view, _sliding_window_view, taylor=COEFFICIENTWISE)
 analytic(np.lib.stride_tricks.sliding_window_view, np.emath.logn, np.emath.power)
 analytic(*(getattr(np.emath, name) for name in ("sqrt", "log", "log2", "log10", "arcsin", "arccos", "arctanh")))
 composed(np.block, _block)

@@ -244,7 +244,7 @@ cdef class ArrayVar:
         cdef ScalarVar s
         cdef Tape tape
         cdef char *place = place_of(self.v, key)
-        if place != NULL and cnp.PyArray_ISWRITEABLE(self.v):
+        if place != NULL and cnp.PyArray_ISWRITEABLE(self.v) and self.buffer.windows is None:
             if type(value) is ScalarVar:
                 s = <ScalarVar>value
                 if self.buffer.level is s.tape.level:
@@ -567,6 +567,40 @@ cdef tuple PLAIN_VALUES = (ndarray, np.generic, float, int, complex)
 
 
 cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except -1:
+    """Write a value into a view, or at an advanced index of it, and into windows of the array."""
+    write(buffer, view, key, value)
+    if buffer.windows is not None:
+        update_windows(buffer)
+    return 0
+
+
+def note_windows(x, places, windows):
+    """Let `windows`, copies of the elements at `places` of `x`, follow later stores into the memory of `x`.
+
+    So they are views, as those of NumPy are, except that they cannot be written to.
+    """
+    cdef Buffer buffer
+    if type(x) is ArrayVar and type(windows) is ArrayVar:
+        buffer = (<ArrayVar>x).buffer
+        noted = [entry for entry in buffer.windows or () if entry[0]() is not None]
+        view = (<object>(<ArrayVar>windows).v)[...]     # of which the caller cannot make a read-only array
+        buffer.windows = [*noted, (weakref.ref((<ArrayVar>windows).buffer), view, (<ArrayVar>x).v, places)]
+
+
+cdef int update_windows(Buffer buffer) except -1:
+    """Copy elements to the windows that are still in use."""
+    cdef list noted = buffer.windows
+    buffer.windows = None
+    try:
+        noted = [entry for entry in noted if entry[0]() is not None]
+        for alive, view, source, places in noted:
+            store(alive(), view, None, np.take(np.ravel(array_var(buffer, source)), places))
+    finally:
+        buffer.windows = noted or None
+    return 0
+
+
+cdef int write(Buffer buffer, cnp.ndarray view, object key, object value) except -1:
     """Write a value into a view, or at an advanced index of it, and save the values it overwrites."""
     cdef Tape tape, source_tape = None
     cdef Node node

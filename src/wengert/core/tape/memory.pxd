@@ -54,6 +54,8 @@ cdef class Buffer:                      # memory of a traced array, with its adj
     cdef char *tangent                  # FORWARD: address of k directions of `span` bytes
     cdef object tangent_owner           # array, or operand of the enclosing level, that holds them
     cdef object jet                     # its tangents during a second-order sweep: a Jet of second.pyx
+    cdef list windows                   # copies of its elements that follow its stores, see `note_windows`; or None
+    cdef object __weakref__
 
 cdef Buffer new_buffer(cnp.ndarray value, Level level)
 cdef cnp.ndarray view_descriptor(cnp.ndarray array, bint always=*)    # shape, strides, address; no memory
