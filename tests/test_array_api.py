@@ -138,8 +138,6 @@ scipy = pytest.importorskip("scipy")
 optimize, integrate = importlib.import_module("scipy.optimize"), importlib.import_module("scipy.integrate")
 
 ITERATIONS = {
-    "fmin_slsqp": lambda x: optimize.fmin_slsqp(lambda t: (t[0] - x[0]) ** 2, [0.0], iprint=0)[0],
-    "fmin_cobyla": lambda x: optimize.fmin_cobyla(lambda t: (t[0] - x[0]) ** 2, [0.0], [lambda t: 5 - t[0]])[0],
     "bracket": lambda x: optimize.bracket(lambda t: (t - x[0]) ** 2)[0],
     "line_search": lambda x: optimize.line_search(
         lambda t: np.sum((t - x[:2]) ** 2), lambda t: 2 * (t - x[:2]), np.zeros(2), np.ones(2)

@@ -317,11 +317,23 @@ def test_bound_that_meets_the_other_one_raises():
     def linear(p):
         return optimize.linprog([1.0, 1.0], bounds=[(p, 1.0), (0.0, 2.0)]).fun
 
-    for f in (low_and_high, linear):
+    def arrays(p):
+        bounds = optimize.Bounds([0.0, 0.5], np.stack([1.0, p / 2]))
+        return optimize.minimize(lambda x: np.sum((x - 3.0) ** 2), [1.0, 0.5], bounds=bounds).fun
+
+    def integers(p):
+        return optimize.milp([1.0], integrality=0, bounds=optimize.Bounds(p, 1.0)).fun
+
+    with pytest.raises(wg.NonSmoothError, match="bounds of variable 1 are equal, and only one of them is traced"):
+        wg.grad(arrays)(1.0)
+    assert wg.grad(arrays)(2.0) == pytest.approx(-2.0)
+    for f in (low_and_high, linear, integers):
         with pytest.raises(wg.NonSmoothError, match="bounds of variable 0 are equal, and only one of them is traced"):
             wg.grad(f)(1.0)
     fixed = lambda p: optimize.minimize(lambda x: np.sum((x - 3.0) ** 2), [1.0, 0.0], bounds=[(1.0, 1.0), (0.0, p)])
     np.testing.assert_allclose(wg.jacobian(lambda p: fixed(p).x)(2.0), [0.0, 1.0], atol=1e-12)
+    mixed = lambda p: optimize.linprog([1.0, 1.0], bounds=[(1.0, 1.0), (p, None)]).x
+    np.testing.assert_allclose(wg.jacobian(mixed)(2.0), [0.0, 1.0], atol=1e-12)
 
 
 def test_dependent_constraints_raise():
@@ -352,6 +364,32 @@ def test_search_that_stops_early_raises():
         wg.grad(lambda p: solve("HS71", p, on_failure="warn", **early).fun)(np.array([25.0, 40.0]))
     unknown = wg.jacobian(lambda p: solve("HS71", p, on_failure="nan", **early).x)(np.array([25.0, 40.0]))
     assert np.isnan(unknown).any()
+
+
+def test_line_search_that_stalls_at_a_solution_has_found_it():
+    def rosen_suzuki(p):
+        conditions = lambda x: [
+            8 * p[0] - x[0] ** 2 - x[1] ** 2 - x[2] ** 2 - x[3] ** 2 - x[0] + x[1] - x[2] + x[3],
+            10 - x[0] ** 2 - 2 * x[1] ** 2 - x[2] ** 2 - 2 * x[3] ** 2 + p[1] * x[0] + x[3],
+            5 - 2 * x[0] ** 2 - x[1] ** 2 - x[2] ** 2 - 2 * x[0] + x[1] + x[3],
+        ]
+        return scipy.optimize.minimize(
+            lambda x: x[0] ** 2 + x[1] ** 2 + 2 * x[2] ** 2 + x[3] ** 2 - 5 * x[0] - 5 * x[1] - 21 * x[2] + 7 * x[3],
+            np.zeros(4),
+            method="SLSQP",
+            constraints=above(conditions),
+            options={"ftol": 1e-15},
+        )
+
+    np.testing.assert_allclose(wg.grad(lambda p: rosen_suzuki(p).fun)(np.ones(2)), [-8.0, 0.0], atol=1e-6)
+
+    def bowl(p):
+        z = lambda x: np.stack([x[0] + 10 * x[1] - p, x[1] - x[0]])
+        options = {"gtol": 1e-15}
+        return scipy.optimize.minimize(lambda x: np.sum(np.exp(z(x)) - z(x)), [0.3, -0.1], options=options)
+
+    assert not bowl(0.0).success
+    np.testing.assert_allclose(wg.jacobian(lambda p: bowl(p).x)(0.0), [1 / 11, 1 / 11], rtol=1e-9)
 
 
 @pytest.mark.parametrize("method", ["SLSQP", "trust-constr", "COBYLA"])

@@ -38,7 +38,7 @@ MINIMISERS = {
 EQUATIONS = [
     *("anderson", "broyden1", "broyden2", "diagbroyden", "excitingmixing", "linearmixing", "newton_krylov"),
 ]
-OLDER = [*MINIMISERS, *EQUATIONS, "brent", "golden", "fminbound"]
+OLDER = [*MINIMISERS, *EQUATIONS, "brent", "golden", "fminbound", "fmin_slsqp", "fmin_cobyla"]
 
 
 def solve(name, p, module=optimize, f=bowl, **options):
@@ -83,6 +83,44 @@ def test_values_and_bounds_of_older_minimisers():
         lambda q: optimize.fmin_tnc(bowl, np.zeros(2), slope, args=(P,), bounds=[(None, q)] * 2, disp=0)[0]
     )
     assert np.allclose(tnc(-0.5), 1.0)
+
+
+@pytest.mark.parametrize("module", [optimize, scipy.optimize])
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_older_constrained_minimisers_have_the_derivatives_of_the_minimum(module, is_compiled):
+    """The minimum of (x - a)^2 + (y - 1)^2 on the line x + y = b, given in different ways."""
+
+    def bowl(x, a):
+        return (x[0] - a) ** 2 + (x[1] - 1) ** 2
+
+    def slsqp(p, a=None, **given):
+        return module.fmin_slsqp(bowl, [0.0, 0.0], args=(p[0],), iprint=0, acc=1e-12, **given)
+
+    def full(p):
+        x, value, *_ = slsqp(p, eqcons=[lambda x, a: x[0] + x[1] - p[1]], full_output=True)
+        return np.stack([x[0], value])
+
+    solvers = {
+        "equation": lambda p: slsqp(p, f_eqcons=lambda x, a: x[0] + x[1] - p[1]),
+        "inequalities": lambda p: slsqp(p, ieqcons=[lambda x, a: p[1] - x[0] - x[1], lambda x, a: x[0] + 50]),
+        "their array": lambda p: slsqp(p, f_ieqcons=lambda x, a: np.stack([p[1] - x[0] - x[1]])),
+        "cobyla": lambda p: module.fmin_cobyla(
+            bowl, [0.0, 0.0], lambda x: p[1] - x[0] - x[1], (p[0],), (), rhoend=1e-8
+        ),
+        "cobyla with arguments": lambda p: module.fmin_cobyla(
+            bowl, [0.0, 0.0], [lambda x, b: b - x[0] - x[1]], (p[0],), (p[1],), rhoend=1e-8
+        ),
+    }
+    p = np.array([1.2, 1.5])
+    for name, f in solvers.items():
+        J = wg.jacobian(wg.compile(f) if is_compiled else f)
+        np.testing.assert_allclose(J(p), [[0.5, 0.5], [-0.5, 0.5]], rtol=1e-9, err_msg=name)
+    gap = (p[0] + 1 - p[1]) / 2
+    np.testing.assert_allclose(wg.jacobian(full)(p), [[0.5, 0.5], [2 * gap, -2 * gap]], rtol=1e-6)
+    at_bound = lambda p: slsqp(p, bounds=[(None, p[1] / 3), (None, None)])
+    np.testing.assert_allclose(wg.jacobian(at_bound)(p), [[0, 1 / 3], [0, 0]], atol=1e-9)
+    with pytest.raises(wg.ConvergenceError, match="fmin_slsqp has not converged"):
+        wg.jacobian(lambda p: slsqp(p, iter=1, f_eqcons=lambda x, a: x[0] ** 2 + x[1] - p[1]))(p)
 
 
 def test_arrays_of_full_output_are_refused():

@@ -110,8 +110,8 @@ MIRRORED = frozenset(
     "root fsolve root_scalar bisect brenth brentq ridder toms748 newton fixed_point least_squares leastsq curve_fit "
     "minimize lsq_linear nnls linprog milp minimize_scalar quadratic_assignment isotonic_regression "
     "basinhopping brute differential_evolution direct dual_annealing shgo anderson broyden1 broyden2 diagbroyden "
-    "excitingmixing linearmixing newton_krylov fmin fmin_bfgs fmin_cg fmin_l_bfgs_b fmin_ncg fmin_powell fmin_tnc "
-    "brent golden fminbound".split()
+    "excitingmixing linearmixing newton_krylov fmin fmin_bfgs fmin_cg fmin_l_bfgs_b fmin_ncg fmin_powell fmin_slsqp "
+    "fmin_tnc fmin_cobyla brent golden fminbound".split()
 )
 
 
@@ -124,7 +124,6 @@ _ROOT = "use wengert.scipy.optimize.root_scalar, whose solution has its derivati
 ITERATIVE = {
     "scipy.optimize": {
         "bracket": _SCALAR_MINIMUM,
-        **dict.fromkeys(("fmin_slsqp", "fmin_cobyla"), _MINIMUM),
         "line_search": "write the step as a function of the point, or pass wengert.stop_gradient(step)",
     },
     "scipy.optimize.elementwise": {

@@ -268,10 +268,12 @@ def solved_once(residual: Callable, at: Any, factor: Any, name: str) -> Any:
     return at - d
 
 
-def information(residual: Callable, x: Any, args: tuple, name: str, jac: Any, linsolve: Any) -> Info:
+def information(
+    residual: Callable, x: Any, args: tuple, name: str, jac: Any, linsolve: Any, symmetric: bool = False
+) -> Info:
     """Return the information of `implicit`, outside derivatives."""
     at = _as_floats(x, name)
-    equations = Equations(residual, args, np.shape(at), name, jac, linsolve, False, False)
+    equations = Equations(residual, args, np.shape(at), name, jac, linsolve, symmetric, False)
     correction, factor = equations.correction(at)
     return Info(correction, factor.rcond, 0)
 
@@ -530,10 +532,13 @@ def weights(shape):
 
 def _failed(equations, x, factor, size, y, on_failure):
     """Handle a point that is not a solution, according to `on_failure`."""
+    value, goal, otherwise = "residual", "root", ""
+    if equations.symmetric:
+        value, goal, otherwise = "gradient", "minimum", ". If there is none, add bounds or terms of the objective"
     message = (
-        f"{equations.name}: no solution: the residual is {np.max(np.abs(y)):.3g} in its largest element, and Newton's "
-        f"method would change x by {size:.2g} of itself. Start nearer to a root, or give the solver more "
-        "iterations or a smaller tolerance"
+        f"{equations.name}: no solution: the {value} is {np.max(np.abs(y)):.3g} in its largest element, and Newton's "
+        f"method would change x by {size:.2g} of itself. Start nearer to a {goal}, or give the solver more "
+        f"iterations or a smaller tolerance{otherwise}"
     )
     if on_failure == "raise":
         raise ConvergenceError(message)
@@ -566,7 +571,8 @@ def _singular(equations, point, y, determined, on_singular):
         raise SingularJacobianError(
             f"{equations.name}: x is not a minimum: the {what} there, {why}, and the gradient is "
             f"{np.max(np.abs(y)):.3g} in its largest element, along a direction without curvature. The objective may "
-            "be unbounded: add bounds or constraints, or start nearer to a minimum"
+            "be unbounded, or have a kink at x: add bounds or constraints, start nearer to a minimum, or use a smooth "
+            "objective"
         )
     if not factor.rcond <= eps:
         why += ", but the residual does not follow it, as at a multiple root"

@@ -76,16 +76,26 @@ def as_bounds(bounds: Any) -> scipy.optimize.Bounds:
 def check_closed(name: str, bounds: Any) -> None:
     """Raise if one bound of a variable is traced and meets the other, which is constant: they cross if it moves.
 
-    Bounds are given as pairs; of arrays it is not known which elements are traced.
+    Bounds are an object or pairs. All elements of a traced array count as traced.
     """
-    for i, pair in enumerate(bounds if isinstance(bounds, (list, tuple)) else ()):
-        low, high = pair if isinstance(pair, (list, tuple)) and len(pair) == 2 else (None, None)
-        if holds_traced(low) != holds_traced(high) and plain_copy(low) == plain_copy(high):
-            raise NonSmoothError(
-                f"{name} has no derivative here: the bounds of variable {i} are equal, and only one of them is traced: "
-                "there is no solution if it moves beyond the other. Pass the same value twice to fix the variable, or "
-                "wengert.stop_gradient of the bound"
-            )
+    advice = "Pass the same value twice to fix the variable, or wengert.stop_gradient of the bound"
+    if hasattr(bounds, "lb"):
+        if holds_traced(bounds.lb) == holds_traced(bounds.ub):
+            return
+        low, high = np.broadcast_arrays(plain_copy(bounds.lb), plain_copy(bounds.ub))
+        met = np.flatnonzero(low == high)
+        advice += ". If this element of the bounds is constant, pass pairs: bounds=[(low, high), ...]"
+    else:
+        given = () if bounds is None else bounds
+        pairs = [p if isinstance(p, (list, tuple)) and len(p) == 2 else (None, None) for p in given]
+        met = [
+            i for i, (a, b) in enumerate(pairs) if holds_traced(a) != holds_traced(b) and plain_copy(a) == plain_copy(b)
+        ]
+    for i in met:
+        raise NonSmoothError(
+            f"{name} has no derivative here: the bounds of variable {i} are equal, and only one of them is traced: "
+            f"there is no solution if it moves beyond the other. {advice}"
+        )
 
 
 def check_integers(name: str, is_integer: np.ndarray, x: np.ndarray, low: Any, high: Any) -> None:

@@ -15,12 +15,14 @@ from wengert.containers import plain_copy
 from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced
 from wengert.core.rebind.rebind import rebound
-from wengert.errors import UnsupportedFunctionError
 from wengert.implicit.theorem import with_bits
 from wengert.scipy.constraints import as_bounds
-from wengert.scipy.minima import Minimum
+from wengert.scipy.minima import Minimum, loss_function
 from wengert.scipy.mirror import mirrors
 from wengert.scipy.results import traced_result
+
+#: SciPy's lower limit of the weights of residuals with a loss function
+EPS = np.finfo(float).eps
 
 
 @mirrors(scipy.optimize.curve_fit)
@@ -42,16 +44,13 @@ def curve_fit(call):
             raise
         call.fail(str(error), error)
     residuals = _residuals(call, popt)
+    loss, scale = call.arguments.get("loss", "linear"), call.arguments.get("f_scale", 1.0)
     found = OptimizeResult(x=popt, success=True, message=message)
-    x = Minimum(call, found, lambda p: 0.5 * np.sum(residuals(p) ** 2), as_bounds(call["bounds"]), ()).x
+    x = Minimum(call, found, lambda p: _cost(residuals(p), loss, scale), as_bounds(call["bounds"]), ()).x
     if not holds_traced((x, residuals(x))):
         return (popt, pcov, info, message, status) if call["full_output"] else (popt, pcov)
-    if "loss" in call.arguments and call["loss"] != "linear":
-        raise UnsupportedFunctionError(
-            f"{call.name}: the covariance with loss={call['loss']!r} is not differentiated: use "
-            "wengert.scipy.optimize.least_squares, whose solution has its derivative"
-        )
-    pcov = with_bits(pcov, _covariance(residuals, x, not call["absolute_sigma"])) if np.isfinite(pcov).all() else pcov
+    if np.isfinite(pcov).all():
+        pcov = with_bits(pcov, _covariance(residuals, x, not call["absolute_sigma"], loss, scale))
     if not call["full_output"]:
         return x, pcov
     fvec = with_bits(info["fvec"], residuals(x))
@@ -81,14 +80,39 @@ def _residuals(call, popt):
     return residuals
 
 
-def _covariance(residuals, x, is_scaled):
-    """Return the covariance of least-squares parameters; scaled by the variance of the residuals if that is unknown."""
-    J = api.jacobian(residuals)(x)
+def _cost(r, loss, scale):
+    """Return half the sum of the losses of residuals, as SciPy defines it."""
+    return 0.5 * np.sum(r**2) if loss == "linear" else 0.5 * scale**2 * np.sum(loss_function(loss)((r / scale) ** 2))
+
+
+#: first and second derivatives of the losses of `wengert.scipy.minima.loss_function`
+_SLOPES = {
+    "soft_l1": lambda z: ((1 + z) ** -0.5, -0.5 * (1 + z) ** -1.5),
+    "huber": lambda z: _huber_slopes(np.where(z <= 1, 1.0, z)),
+    "cauchy": lambda z: (1 / (1 + z), -1 / (1 + z) ** 2),
+    "arctan": lambda z: (1 / (1 + z**2), -2 * z / (1 + z**2) ** 2),
+}
+
+
+def _huber_slopes(z):
+    return z**-0.5, np.where(z == 1, 0.0, -0.5 * z**-1.5)
+
+
+def _covariance(residuals, x, is_scaled, loss="linear", scale=1.0):
+    """Return the covariance of least-squares parameters; scaled by the variance of the residuals if that is unknown.
+
+    With a loss, SciPy scales the rows of the Jacobian such that it gives the Gauss-Newton Hessian.
+    """
+    J, r = api.jacobian(residuals)(x), residuals(x)
+    if loss != "linear":
+        slopes = _SLOPES[loss] if isinstance(loss, str) else lambda z: rebound(loss)(z)[1:]
+        first, second = slopes((r / scale) ** 2)
+        weight = first + 2 * second * (r / scale) ** 2
+        J = J * np.sqrt(np.where(weight < EPS, EPS, weight))[:, None]
     covariance = np.linalg.inv(J.T @ J)
     if not is_scaled:
         return covariance
-    r = residuals(x)
-    return covariance * (np.sum(r * r) / (r.size - np.size(x)))
+    return covariance * (2 * _cost(r, loss, scale) / (r.size - np.size(x)))
 
 
 @mirrors(scipy.optimize.leastsq)

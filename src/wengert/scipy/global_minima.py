@@ -16,7 +16,7 @@ from wengert.containers import plain_copy
 from wengert.core.operands.var import holds_traced
 from wengert.implicit.conditions import ends_of_bounds
 from wengert.implicit.theorem import with_bits
-from wengert.scipy.constraints import Bounds, check_integers
+from wengert.scipy.constraints import check_integers
 from wengert.scipy.minima import Minimum, scalar_valued
 from wengert.scipy.mirror import Value, mirrors
 from wengert.scipy.results import NotDifferentiated, traced_result
@@ -82,14 +82,14 @@ def _differentiated(call: Any, value: Any, constraints: Any = (), bounds: Any = 
     if not call.traced:
         return found
     bounds = call["bounds"] if "bounds" in call.parameters else bounds
-    low, high = ends_of_bounds(bounds, found.x.size)
     if "integrality" in call.parameters and call["integrality"] is not None:
         is_integer = np.broadcast_to(call["integrality"], found.x.shape).astype(bool)
+        low, high = ends_of_bounds(bounds, found.x.size)
         check_integers(call.name, is_integer, found.x, low, high)
-        low, high = (np.where(is_integer, found.x, end) for end in (low, high))
+        bounds = [(x, x) if fixed else (a, b) for x, fixed, a, b in zip(found.x, is_integer, low, high)]
     message = found.message if isinstance(found.message, str) else ". ".join(found.message)
     at = OptimizeResult(x=found.x, success=bool(found.get("success", True)), message=message)
-    minimum = Minimum(call, at, scalar_valued(value), Bounds(low, high), constraints)
+    minimum = Minimum(call, at, scalar_valued(value), bounds, constraints)
     x, fun = minimum.x, minimum.fun()
     if not holds_traced((x, fun)):
         return found

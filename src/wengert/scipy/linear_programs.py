@@ -101,6 +101,7 @@ def milp(call):
     if not call.traced or not call.holds_traced:
         return found
     bounds = Bounds(0, np.inf) if call["bounds"] is None else as_bounds(call["bounds"])
+    check_closed(call.name, bounds)
     given = call["constraints"]
     given = () if given is None else [given] if _is_single(call.plain("constraints")) else given
     rows = [c if isinstance(c, scipy.optimize.LinearConstraint) else LinearConstraint(*c) for c in given]

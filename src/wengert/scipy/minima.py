@@ -77,7 +77,7 @@ def least_squares(call):
 
 
 def loss_function(loss):
-    """Loss function of squared residuals, as SciPy defines it."""
+    """Return the loss function of squared residuals, as SciPy defines it."""
     return _LOSSES[loss] if isinstance(loss, str) else lambda z: rebound(loss)(z)[0]
 
 
@@ -97,6 +97,12 @@ _TAKES_PRODUCTS = ("newton-cg", "trust-ncg", "trust-krylov", "trust-constr")
 #: methods of `minimize` that keep bounds, or constraints; others warn that they ignore them
 _TAKES_CONSTRAINTS = ("cobyla", "cobyqa", "slsqp", "trust-constr", "custom")
 _TAKES_BOUNDS = (*_TAKES_CONSTRAINTS, "nelder-mead", "l-bfgs-b", "tnc", "powell")
+
+#: statuses of methods of `minimize` whose line search finds no decrease, as near a minimum that is known to rounding
+_STALLED = {"bfgs": 2, "cg": 2, "newton-cg": 2, "l-bfgs-b": 2, "slsqp": 8, "tnc": 4}
+
+#: gradient of the Lagrangian, relative to its largest term or 1, at which such a point is accepted: SciPy's tolerance
+STALLED_SLOPE = 1e-5
 
 #: violation of a constraint, relative to max(abs(x), 1), from which the error of a solver that failed names it
 VIOLATED = 1e-6
@@ -148,7 +154,9 @@ def minimize(call):
         )
     bounds = call["bounds"] if kind in _TAKES_BOUNDS else None
     constraints = call["constraints"] if kind in _TAKES_CONSTRAINTS else ()
-    minimum = Minimum(call, found, scalar_valued(call.value), bounds, constraints, has_value=True)
+    has_stalled = not found.success and found.get("status") == _STALLED.get(kind)
+    phi = scalar_valued(call.value)
+    minimum = Minimum(call, found, phi, bounds, constraints, has_value=True, has_stalled=has_stalled)
     x, fun = minimum.x, minimum.fun()
     if not holds_traced((x, fun)):
         return found
@@ -195,17 +203,20 @@ class Minimum:
         constraints: Any,
         has_value: bool = False,
         is_linear: bool = False,
+        has_stalled: bool = False,
     ):
-        self.call, self.found, self.phi = call, found, phi
+        self.call, self.found, self.phi, self.has_stalled = call, found, phi, has_stalled
         self.has_value, self.is_linear, self.refusal = has_value, is_linear, None
         self.is_free, self.is_degenerate, self.conditions, self.side = True, False, None, None
         n = found.x.size
-        check_closed(call.name, bounds)
+        if not is_linear:  # for these, the caller knows more about the elements of bounds
+            check_closed(call.name, bounds)
         low, high = ends_of_bounds(bounds, n)
         constraints = read_constraints(constraints, found.x, call.name) if constraints else []
         if not constraints and np.all(np.isinf(plain_copy(low)) & np.isinf(plain_copy(high))):
             gradient = api.grad(phi)
-            self.x = call.solution(gradient, found.x, found.success, found.message, symmetric=True)
+            success = found.success or (has_stalled and self._is_stationary(gradient(found.x)))
+            self.x = call.solution(gradient, found.x, success, found.message, symmetric=True)
             return
         self.x = found.x
         problem = Problem(phi, low, high, constraints, call.name)
@@ -232,7 +243,7 @@ class Minimum:
             return
         self.is_free, self.side = not solution.side.any(), solution.side
         self.conditions = conditions = problem.conditions(solution.side)
-        is_close = solution.correction <= CONVERGED_CORRECTION
+        is_close = solution.correction <= CONVERGED_CORRECTION or self._is_feasible_and_stationary(problem, solution)
         has_improved = (found.success or is_close) and call.options["polish"] is not False
         start = solution.improved if has_improved else solution.found
         is_symmetric = conditions.n_free == start.size
@@ -244,6 +255,20 @@ class Minimum:
         x = conditions.join(self.unknowns)
         if holds_traced(x):
             self.x = with_bits(found.x, x)
+
+    def _is_stationary(self, slope, scale=1.0):
+        return bool(np.max(np.abs(plain_copy(slope)), initial=0) <= STALLED_SLOPE * scale)
+
+    def _is_feasible_and_stationary(self, problem, solution):
+        """Return whether a line search that found no decrease ended at a solution of the active set."""
+        if not self.has_stalled:
+            return False
+        x, conditions = self.found.x, problem.conditions(solution.side)
+        k = conditions.n_free
+        slope = plain_copy(conditions.residual(solution.found))[:k]
+        scale = max(1.0, np.max(np.abs(plain_copy(api.grad(self.phi)(x))), initial=0))
+        violation = VIOLATED * max(1.0, np.max(np.abs(x)))
+        return self._is_stationary(slope, scale) and bool(np.min(problem.slack(x), initial=0) >= -violation)
 
     def _identified(self, problem):
         call, x, success = self.call, self.found.x, self.found.success

@@ -56,7 +56,13 @@ CONVERGED_CORRECTION = 1e-6
 MAX_CHECKED_UNKNOWNS = 2000
 
 #: names of SciPy's parameters that are functions of the unknowns
-_FUNCTIONS = ("f", "fun", "func", "jac", "hess", "hessp", "fprime", "fprime2", "fhess", "fhess_p", "Dfun", "F")
+_FUNCTIONS = (
+    *("f", "fun", "func", "jac", "hess", "hessp", "fprime", "fprime2", "fhess", "fhess_p", "Dfun", "F"),
+    *("f_eqcons", "f_ieqcons", "fprime_eqcons", "fprime_ieqcons"),
+)
+
+#: names of its parameters that hold such functions
+_CONSTRAINTS = ("constraints", "eqcons", "ieqcons", "cons")
 
 
 def _leave_batch():
@@ -297,8 +303,9 @@ class Call:
         for name in _FUNCTIONS:
             if callable(arguments.get(name)):
                 arguments[name] = wrap(arguments[name])
-        if arguments.get("constraints"):
-            arguments["constraints"] = _with_functions(arguments["constraints"], wrap)
+        for name in _CONSTRAINTS:
+            if arguments.get(name):
+                arguments[name] = _with_functions(arguments[name], wrap)
         return arguments
 
     def _original(self, arguments):
@@ -324,7 +331,7 @@ class Call:
 
         An array `converged` holds the status of each of several independent equations.
         """
-        if not np.all(converged) and not self._is_close(residual, x, converged):
+        if not np.all(converged) and not self._is_close(residual, x, converged, how.get("symmetric", False)):
             y = residual(x)
             if not (holds_traced(y) or self.holds_traced):
                 return x
@@ -356,14 +363,14 @@ class Call:
             found, self.info = implicit(residual, x, name=self.name, plain=plain, **options, **how)
         return found
 
-    def _is_close(self, residual, x, converged):
+    def _is_close(self, residual, x, converged, is_minimum):
         """Return whether the solver stopped so close to a solution that it has found it.
 
         Rounding errors keep many solvers from reaching their tolerance, and they then report failure.
         """
         if np.ndim(converged) or not 0 < np.size(x) <= MAX_CHECKED_UNKNOWNS or not np.isfinite(x).all():
             return False
-        self._state = information(residual, x, (), self.name, "auto", "auto")
+        self._state = information(residual, x, (), self.name, "auto", "auto", is_minimum)
         return self._state.correction <= CONVERGED_CORRECTION
 
     def fail(self, text: str, cause: Exception | None = None) -> None:
@@ -391,6 +398,8 @@ def _functions_in(constraints):
 
 def _with_functions(constraints: Any, wrap: Callable) -> Any:
     """Return constraints with all their functions wrapped."""
+    if callable(constraints):
+        return wrap(constraints)
     if isinstance(constraints, (list, tuple)):
         return type(constraints)(_with_functions(constraint, wrap) for constraint in constraints)
     if isinstance(constraints, dict):

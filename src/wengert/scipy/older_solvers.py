@@ -76,15 +76,54 @@ def fmin_tnc(call):
     return (minimum.x, *counts)
 
 
+@mirrors(scipy.optimize.fmin_slsqp)
+def fmin_slsqp(call):
+    """The objective, constraints and bounds may be traced. With ``full_output=True`` the value has a derivative too."""
+    if not call.traced:
+        return call.run()
+    x, value, *others = call.run(full_output=True)
+    args = call.value.args
+    constraints = [
+        {"type": kind, "fun": f, "args": args}
+        for kind, several, single in (("eq", "eqcons", "f_eqcons"), ("ineq", "ieqcons", "f_ieqcons"))
+        for f in (*call[several], call[single])
+        if f is not None
+    ]
+    bounds = call["bounds"] if np.size(call.plain("bounds")) else None
+    minimum = _minimum(call, x, others[1] == 0, call.value, bounds, constraints, others[2])
+    traced, fun = minimum.x, minimum.fun()
+    return (traced, with_bits(value, fun), *others) if call["full_output"] else traced
+
+
+@mirrors(scipy.optimize.fmin_cobyla)
+def fmin_cobyla(call):
+    """The objective and the constraints may be traced."""
+    x = call.run()
+    if not call.traced:
+        return x
+    args = call.value.args if call["consargs"] is None else tuple(call["consargs"])
+    functions = [call["cons"]] if callable(call["cons"]) else call["cons"]
+    constraints = [{"type": "ineq", "fun": f, "args": args} for f in functions]
+    return _minimum(call, x, True, call.value, None, constraints).x
+
+
 def _alone(call):
     """Return the objective, which returns its gradient as well unless that is given."""
     with_gradient = call["fprime"] is None and not call["approx_grad"]
     return Value(call["func"], call.value.args, {}, with_gradient, call.name)
 
 
-def _minimum(call: Any, x: Any, success: bool, value: Callable, bounds: Any = None) -> Minimum:
-    found = OptimizeResult(x=np.ravel(x), success=bool(success), message="the solver reports failure")
-    return Minimum(call, found, scalar_valued(value), bounds, ())
+def _minimum(
+    call: Any,
+    x: Any,
+    success: bool,
+    value: Callable,
+    bounds: Any = None,
+    constraints: Any = (),
+    message: str = "the solver reports failure",
+) -> Minimum:
+    found = OptimizeResult(x=np.ravel(x), success=bool(success), message=message)
+    return Minimum(call, found, scalar_valued(value), bounds, constraints)
 
 
 def _scalar_minimiser(name: str, has_bounds: bool = False) -> Callable:
