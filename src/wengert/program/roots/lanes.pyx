@@ -12,7 +12,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport fabs, fmax, fmin, isfinite, sqrt
 from libc.string cimport memcpy
 
-from wengert.program.roots.linear cimport LU, small_factor, small_solve
+from wengert.program.roots.linear cimport LU
 from wengert.program.roots.newton cimport MIN_DAMPING, SCALE_FLOOR
 from wengert.program.vm.runner cimport Repeated
 
@@ -27,16 +27,19 @@ cdef double EPS = np.finfo(float).eps
 
 cdef enum:
     IDLE, STARTING, STEPPING            # states of a lane
+    SMALL = 4                           # number of unknowns up to which loops are unrolled
 
 
 cdef struct Lane:
     int state
     Py_ssize_t member, nit
-    double damping, size, last, last_simplified, floor
+    double damping, floor
+    double size, last, last_simplified  # squared norms
     double *x
     double *step
     double *simplified
     double *inverse_scale
+    double *inverse_pivots
     double *matrix
     int *pivots
 
@@ -67,7 +70,7 @@ cdef class Lanes:
     cdef cnp.ndarray check_work
 
     def __init__(self, program, Py_ssize_t n, Py_ssize_t width):
-        cdef Py_ssize_t k, size = 4 * n + n * n
+        cdef Py_ssize_t k, size = 5 * n + n * n
         cdef double *w
         if width > 256:
             raise ValueError("too many lanes")
@@ -80,7 +83,8 @@ cdef class Lanes:
         for k in range(width):
             w = <double *>cnp.PyArray_DATA(self.work) + k * size
             self.lanes[k].x, self.lanes[k].step, self.lanes[k].simplified = w, w + n, w + 2 * n
-            self.lanes[k].inverse_scale, self.lanes[k].matrix = w + 3 * n, w + 4 * n
+            self.lanes[k].inverse_scale, self.lanes[k].inverse_pivots = w + 3 * n, w + 4 * n
+            self.lanes[k].matrix = w + 5 * n
             self.lanes[k].pivots = <int *>cnp.PyArray_DATA(self.pivots) + k * n
         self.run = program._vm.bound(inputs, [self.found])
 
@@ -107,7 +111,7 @@ cdef class Lanes:
         shared : ndarray or None
             The other values.
         """
-        cdef Py_ssize_t count = rows.shape[0], k = rows.shape[1], next = 0, lane, n = self.n, busy
+        cdef Py_ssize_t count = rows.shape[0], k = rows.shape[1], next = 0, lane, n = self.n, busy, i
         cdef const double *given = <const double *>cnp.PyArray_DATA(rows)
         cdef double *z = <double *>cnp.PyArray_DATA(self.z)
         cdef const double *found = <const double *>cnp.PyArray_DATA(self.found)
@@ -139,7 +143,8 @@ cdef class Lanes:
                 else:
                     ended = advance(n, at, z + lane, found + lane, self.width, tol, maxiter)
                 if ended:
-                    memcpy(roots + at.member * n, at.x, n * sizeof(double))
+                    for i in range(n):
+                        roots[at.member * n + i] = at.x[i]
                     status[at.member] = ended
                     self.start(lane, next if next < count else -1, given, k, z)
                     next += 1
@@ -276,6 +281,14 @@ cdef class Lanes:
             z[i * self.width + lane] = given[i]
 
 
+cdef inline double larger(double a, double b) noexcept nogil:
+    return a if a > b else b
+
+
+cdef inline double smaller(double a, double b) noexcept nogil:
+    return a if a < b else b
+
+
 cdef inline int advance(Py_ssize_t n, Lane *at, double *z, const double *found, Py_ssize_t width, double tol,
                         Py_ssize_t maxiter) noexcept nogil:
     """Use the equations and their Jacobian at the trial point; return the status at the end, otherwise 0.
@@ -287,23 +300,23 @@ cdef inline int advance(Py_ssize_t n, Lane *at, double *z, const double *found, 
     if at.state == STARTING:
         at.floor = 0.0
         for i in range(n):
-            at.floor = fmax(at.floor, SCALE_FLOOR * fabs(z[i * width]))
+            at.floor = larger(at.floor, SCALE_FLOOR * fabs(z[i * width]))
     else:
         for i in range(n):
             at.simplified[i] = -found[i * width]
-        small_solve(<int>n, at.matrix, at.pivots, at.simplified, True)
-        at.last_simplified = relative_norm(n, at.simplified, at.inverse_scale)
+        solve_lane(n, at, at.simplified)
+        at.last_simplified = squared_norm(n, at.simplified, at.inverse_scale)
         if not isfinite(at.last_simplified):        # also if the equations are not finite
             return shorter(n, at, z, width, damping / 2)
-        if at.last_simplified > (1 - damping / 4) * at.size:
+        if at.last_simplified > (1 - damping / 4) * (1 - damping / 4) * at.size:
             for i in range(n):
                 d = (at.simplified[i] - (1 - damping) * at.step[i]) * at.inverse_scale[i]
                 excess += d * d
             excess = sqrt(excess / n)
-            d = fmax(fmin(0.5 * at.size * damping * damping / excess, damping / 2), damping / 10)
+            d = larger(smaller(0.5 * sqrt(at.size) * damping * damping / excess, damping / 2), damping / 10)
             return shorter(n, at, z, width, d)
         at.last = at.size
-        if damping == 1 and at.last_simplified <= tol:
+        if damping == 1 and at.last_simplified <= tol * tol:
             for i in range(n):
                 at.x[i] = z[i * width] + at.simplified[i]
             return 1
@@ -321,25 +334,25 @@ cdef inline int begun(Py_ssize_t n, Lane *at, double *z, const double *found, Py
     for i in range(n):
         at.step[i] = -found[i * width]
         is_root &= at.step[i] == 0.0
-        least = fmax(least, SCALE_FLOOR * fabs(at.x[i]))
+        least = larger(least, SCALE_FLOOR * fabs(at.x[i]))
     if is_root:
         return 1
     if at.nit == maxiter:
         return 2
     at.nit += 1
     for i in range(n * n):
-        at.matrix[i] = found[(n + i) * width]       # by rows: factorised as the transposed matrix
-    if small_factor(<int>n, at.matrix, at.pivots):
+        at.matrix[i] = found[(n + i) * width]
+    if factor_lane(n, at):
         return 3
-    small_solve(<int>n, at.matrix, at.pivots, at.step, True)
+    solve_lane(n, at, at.step)
     if least == 0.0:
         least = 1.0
     for i in range(n):
-        at.inverse_scale[i] = 1.0 / fmax(fabs(at.x[i]), least)
-    at.size = relative_norm(n, at.step, at.inverse_scale)
+        at.inverse_scale[i] = 1.0 / larger(fabs(at.x[i]), least)
+    at.size = squared_norm(n, at.step, at.inverse_scale)
     if not isfinite(at.size):
         return 3
-    if at.size <= tol:
+    if at.size <= tol * tol:
         for i in range(n):
             at.x[i] += at.step[i]
         return 1
@@ -347,9 +360,9 @@ cdef inline int begun(Py_ssize_t n, Lane *at, double *z, const double *found, Py
         for i in range(n):
             d = (at.simplified[i] - at.step[i]) * at.inverse_scale[i]
             change += d * d
-        change = sqrt(change / n)
-        if change * at.size > 0:
-            at.damping = fmin(1.0, at.damping * at.last * at.last_simplified / (change * at.size))
+        change = sqrt(change / n * at.size)
+        if change > 0:
+            at.damping = smaller(1.0, at.damping * sqrt(at.last * at.last_simplified) / change)
         else:
             at.damping = 1.0
     at.state = STEPPING
@@ -367,11 +380,121 @@ cdef inline int shorter(Py_ssize_t n, Lane *at, double *z, Py_ssize_t width, dou
     return 0
 
 
-cdef inline double relative_norm(Py_ssize_t n, const double *x, const double *inverse_scale) noexcept nogil:
-    """Return the root mean square of the elements, relative to the scales."""
+cdef inline double squared_norm(Py_ssize_t n, const double *x, const double *inverse_scale) noexcept nogil:
+    """Return the mean square of the elements, relative to the scales."""
     cdef double total = 0.0, d
     cdef Py_ssize_t i
     for i in range(n):
         d = x[i] * inverse_scale[i]
         total += d * d
-    return sqrt(total / n)
+    return total / n
+
+
+cdef inline bint factor_lane(Py_ssize_t n, Lane *at) noexcept nogil:
+    """Factorise the Jacobian, stored by rows, in place; return whether it is singular.
+
+    Pivots are inverted once: divisions would take most of the time of a step.
+    """
+    cdef Py_ssize_t i, j, k, best
+    cdef double most, factor
+    cdef double *a = at.matrix
+    if n <= SMALL:
+        return factor_small(n, at)
+    for k in range(n):
+        best, most = k, fabs(a[k * n + k])
+        for i in range(k + 1, n):
+            if fabs(a[i * n + k]) > most:
+                best, most = i, fabs(a[i * n + k])
+        if most == 0.0:
+            return True
+        at.pivots[k] = <int>best
+        if best != k:
+            for j in range(n):
+                a[k * n + j], a[best * n + j] = a[best * n + j], a[k * n + j]
+        at.inverse_pivots[k] = 1.0 / a[k * n + k]
+        for i in range(k + 1, n):
+            factor = a[i * n + k] * at.inverse_pivots[k]
+            a[i * n + k] = factor
+            for j in range(k + 1, n):
+                a[i * n + j] -= factor * a[k * n + j]
+    return False
+
+
+cdef inline bint factor_small(Py_ssize_t n, Lane *at) noexcept nogil:
+    """Like `factor_lane`, on a copy that the compiler can keep in registers: rows are swapped without an index."""
+    cdef Py_ssize_t i, j, k, best
+    cdef double most, factor, inverse, x
+    cdef double a[SMALL * SMALL]
+    for i in range(n * n):
+        a[i] = at.matrix[i]
+    for k in range(n):
+        best, most = k, fabs(a[k * n + k])
+        for i in range(k + 1, n):
+            x = fabs(a[i * n + k])
+            best, most = (i if x > most else best), (x if x > most else most)
+        if most == 0.0:
+            return True
+        at.pivots[k] = <int>best
+        for i in range(k + 1, n):
+            if i == best:
+                for j in range(n):
+                    x = a[k * n + j]
+                    a[k * n + j] = a[i * n + j]
+                    a[i * n + j] = x
+        inverse = 1.0 / a[k * n + k]
+        at.inverse_pivots[k] = inverse
+        for i in range(k + 1, n):
+            factor = a[i * n + k] * inverse
+            a[i * n + k] = factor
+            for j in range(k + 1, n):
+                a[i * n + j] -= factor * a[k * n + j]
+    for i in range(n * n):
+        at.matrix[i] = a[i]
+    return False
+
+
+cdef inline void solve_lane(Py_ssize_t n, const Lane *at, double *b) noexcept nogil:
+    """Solve with the factors of `factor_lane` in place."""
+    if n <= SMALL:
+        solve_small(n, at, b)
+        return
+    cdef Py_ssize_t i, k
+    cdef double x
+    cdef const double *a = at.matrix
+    for k in range(n):
+        b[k], b[at.pivots[k]] = b[at.pivots[k]], b[k]
+    for k in range(n):
+        x = b[k]
+        for i in range(k):
+            x -= a[k * n + i] * b[i]
+        b[k] = x
+    for k in range(n - 1, -1, -1):
+        x = b[k]
+        for i in range(k + 1, n):
+            x -= a[k * n + i] * b[i]
+        b[k] = x * at.inverse_pivots[k]
+
+
+cdef inline void solve_small(Py_ssize_t n, const Lane *at, double *b) noexcept nogil:
+    """Like `solve_lane`, on a copy."""
+    cdef Py_ssize_t i, k
+    cdef double x
+    cdef double y[SMALL]
+    cdef const double *a = at.matrix
+    for k in range(n):
+        y[k] = b[k]
+    for k in range(n):
+        for i in range(k + 1, n):
+            if i == at.pivots[k]:
+                x = y[k]
+                y[k] = y[i]
+                y[i] = x
+    for k in range(n):
+        for i in range(k):
+            y[k] -= a[k * n + i] * y[i]
+    for k in range(n - 1, -1, -1):
+        for i in range(k + 1, n):
+            y[k] -= a[k * n + i] * y[i]
+        y[k] *= at.inverse_pivots[k]
+    for k in range(n):
+        b[k] = y[k]
