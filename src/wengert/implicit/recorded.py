@@ -130,20 +130,19 @@ class Solved(Solution):
             If the solver fails at one of them; the message tells at which.
         """
         starts, leaves = arguments[: self.first], arguments[self.first :]
-        if self.is_native:
+        found, failures, rest = np.empty((count, *self.shape)), [], range(count)
+        side_by_side = getattr(self.solve, "native_many", None)
+        if side_by_side is not None and (self.outcome is None or self.outcome[0]):
             with np.errstate(all="ignore"), outside() if running.get() else nullcontext():
-                found = self.solve.native_many(self.paths, count, starts, leaves)
-            if found is not None:
-                x, outcomes = found
-                self.check_members(count, outcomes)
-                return x.reshape(count, *self.shape)
-        found = np.empty((count, *self.shape))
+                solved = side_by_side(self.paths, count, starts, leaves)
+            if solved is not None:
+                x, failures, *others = solved
+                found, rest = x.reshape(count, *self.shape), others[0] if others else ()
         shapes = [*[self.shape] * self.first, *self.paths.systems()[0].shapes[1:]]
-        given = [[x] * count if np.ndim(x) == len(shape) else x for x, shape in zip(arguments, shapes)]
-        failures: list = []
-        for k, each in enumerate(zip(*given)):
+        given = [x if np.ndim(x) > len(shape) else None for x, shape in zip(arguments, shapes)]
+        for k in rest:
             try:
-                found[k] = self(*each)
+                found[k] = self(*(one if many is None else many[k] for one, many in zip(arguments, given)))
             except OtherOutcome as error:
                 failures.append((k, str(error.outcome[-1])))
             except (NotConverged, ValueError) as error:  # SciPy's error for a bracket without a change of sign

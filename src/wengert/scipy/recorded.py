@@ -11,7 +11,46 @@ import numpy as np
 import scipy.optimize
 
 
-class Root:
+class _Hybrid:
+    """MINPACK's hybrid method, which runs on small systems side by side in a batch."""
+
+    has_jacobian = True
+
+    def limits(self, n: int) -> tuple | None:
+        """Return xtol, maxfev, factor, and the step of differences; None for options that only SciPy handles."""
+        raise NotImplementedError
+
+    @staticmethod
+    def limits_of(given: dict, has_jacobian: bool, n: int) -> tuple | None:
+        xtol, maxfev, factor = given.get("xtol", HYBRID_TOLERANCE), given.get("maxfev", 0), given.get("factor", 100)
+        eps, others = given.get("eps"), given.keys() - {"xtol", "maxfev", "factor", "eps", "col_deriv"}
+        numbers = (xtol, factor, 0.0 if eps is None else eps)
+        is_plain = all(type(x) in (int, float, np.float64) for x in numbers) and type(maxfev) is int
+        if not is_plain or any(given[key] is not None for key in others) or not (xtol > 0 and 0.1 <= factor <= 100):
+            return None
+        maxfev = maxfev or (100 if has_jacobian else 200) * (n + 1)
+        return float(xtol), maxfev, float(factor), max(numbers[-1], np.finfo(float).eps) ** 0.5
+
+    def native_many(self, paths, count: int, starts: tuple, leaves: tuple) -> tuple | None:
+        """Return the roots of many systems, and the indices of those that SciPy's method has to solve, see `Newton`."""
+        system = paths.systems()[0]
+        limits = self.limits(system.linear.n)
+        differs, rows, shared = system.arranged(count, np.broadcast_to(starts[0], (count, system.linear.n)), leaves)
+        lanes = None if limits is None else system.lanes(differs, count, self.has_jacobian)
+        if lanes is None:
+            return None
+        found, statuses = np.empty((count, system.linear.n)), np.empty(count, np.intc)
+        if not lanes.solve_hybrid(rows, shared, *limits, found, statuses):
+            return None
+        system.give(lanes, differs, self.has_jacobian)
+        return found, [], np.flatnonzero(statuses != 1).tolist()
+
+
+#: SciPy's default of xtol
+HYBRID_TOLERANCE = 1.49012e-08
+
+
+class Root(_Hybrid):
     """`scipy.optimize.root` with MINPACK's methods.
 
     Parameters
@@ -26,6 +65,14 @@ class Root:
     def __init__(self, options: dict, by_columns: bool = False, has_jacobian: bool = True):
         self.options, self.by_columns, self.has_jacobian = options, by_columns, has_jacobian
 
+    def limits(self, n):
+        if self.options["method"].lower() != "hybr":
+            return None
+        given = dict(self.options["options"] or {})
+        if self.options["tol"] is not None:
+            given.setdefault("xtol", self.options["tol"])
+        return self.limits_of(given, self.has_jacobian, n)
+
     def __call__(self, value, slopes, x0):
         jac = (lambda x: slopes(x).T) if self.by_columns else slopes
         jac = jac if self.has_jacobian else None
@@ -33,11 +80,15 @@ class Root:
         return found.x, (bool(found.success), int(found.status), found.message)
 
 
-class Fsolve:
+class Fsolve(_Hybrid):
     """`scipy.optimize.fsolve`, with the exact Jacobian or finite differences."""
 
     def __init__(self, options: dict, has_jacobian: bool = True):
         self.options, self.has_jacobian = options, has_jacobian
+
+    def limits(self, n):
+        given = {"eps" if key == "epsfcn" else key: value for key, value in self.options.items()}
+        return self.limits_of(given, self.has_jacobian, n)
 
     def __call__(self, value, slopes, x0):
         fprime = (lambda x: slopes(x).T) if self.options["col_deriv"] else slopes

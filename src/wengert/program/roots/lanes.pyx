@@ -1,6 +1,7 @@
 # Indices are computed here, never given by users:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Newton's method for many small systems that differ in the values they read, and SciPy's for single equations.
+"""Newton's method and MINPACK's for many small systems that differ in the values they read, and SciPy's for single
+equations.
 
 A block of systems, one in each lane, is evaluated by one run of a batched program, which computes the equations and
 their Jacobians.  Each lane follows the method of `wengert.program.roots.newton`, so that it finds the same root; a lane
@@ -67,7 +68,7 @@ cdef class Lanes:
     cdef Check checks[256]
     cdef Scalar scalars[256]
     cdef list factors                   # for the checks, of each lane
-    cdef cnp.ndarray check_work
+    cdef cnp.ndarray check_work, hybrid_work
 
     def __init__(self, program, Py_ssize_t n, Py_ssize_t width):
         cdef Py_ssize_t k, size = 5 * n + n * n
@@ -198,6 +199,59 @@ cdef class Lanes:
                     status[self.lanes[lane].member] = ended
                     self.start(lane, next if next < count else -1, given, k, z)
                     begin_scalar(s, z[lane], other[next] if next < count else 0.0)
+                    next += 1
+                busy += self.lanes[lane].state != IDLE
+            if not busy:
+                return True
+
+    def solve_hybrid(self, cnp.ndarray rows, shared, double xtol, Py_ssize_t maxfev, double factor, double difference,
+                     cnp.ndarray out, cnp.ndarray statuses):
+        """Solve all systems by MINPACK's method; otherwise like `solve`.
+
+        With lanes that compute no Jacobian it takes differences, relative to x. Statuses other than 1 tell that
+        MINPACK may not converge.
+        """
+        cdef Py_ssize_t count = rows.shape[0], k = rows.shape[1], next = 0, lane, n = self.n, busy, i
+        cdef const double *given = <const double *>cnp.PyArray_DATA(rows)
+        cdef double *z = <double *>cnp.PyArray_DATA(self.z)
+        cdef const double *found = <const double *>cnp.PyArray_DATA(self.found)
+        cdef double *roots = <double *>cnp.PyArray_DATA(out)
+        cdef int *status = <int *>cnp.PyArray_DATA(statuses)
+        cdef Hybrid all[256]
+        cdef Hybrid *s
+        cdef Options options
+        cdef int ended
+        options.xtol, options.maxfev, options.factor, options.difference = xtol, maxfev, factor, difference
+        options.has_slopes = self.found.shape[0] > n
+        if self.hybrid_work is None:
+            self.hybrid_work = np.zeros((self.width, 6 * n + n * n))
+        if self.shared is not None:
+            self.shared[...] = shared
+        for lane in range(self.width):
+            s = &all[lane]
+            s.x = <double *>cnp.PyArray_DATA(self.hybrid_work) + lane * (6 * n + n * n)
+            s.f, s.step, s.scale, s.gradient = s.x + n, s.x + 2 * n, s.x + 3 * n, s.x + 4 * n
+            s.predicted, s.jacobian, s.stage = s.x + 5 * n, s.x + 6 * n, AT_START
+            self.start(lane, next if next < count else -1, given, k, z)
+            next += 1
+        while True:
+            if self.has_failed_guard():
+                return False
+            busy = 0
+            for lane in range(self.width):
+                s = &all[lane]
+                if self.lanes[lane].state == IDLE:
+                    continue
+                if n == 2:                          # the compiler unrolls the loops over a constant size
+                    ended = advance_hybrid(2, s, &self.lanes[lane], z + lane, found + lane, self.width, &options)
+                else:
+                    ended = advance_hybrid(n, s, &self.lanes[lane], z + lane, found + lane, self.width, &options)
+                if ended:
+                    for i in range(n):
+                        roots[self.lanes[lane].member * n + i] = s.x[i]
+                    status[self.lanes[lane].member] = ended
+                    self.start(lane, next if next < count else -1, given, k, z)
+                    s.stage = AT_START
                     next += 1
                 busy += self.lanes[lane].state != IDLE
             if not busy:
@@ -498,3 +552,6 @@ cdef inline void solve_small(Py_ssize_t n, const Lane *at, double *b) noexcept n
         y[k] *= at.inverse_pivots[k]
     for k in range(n):
         b[k] = y[k]
+
+
+include "hybrid.pxi"

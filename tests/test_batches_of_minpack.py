@@ -1,0 +1,125 @@
+"""Batches of MINPACK's hybrid method: its steps side by side, with the roots that it finds for each element."""
+
+import numpy as np
+import pytest
+import scipy.optimize as plain
+
+import wengert as wg
+from wengert.scipy import optimize, recorded
+
+RNG = np.random.default_rng(1)
+
+#: equations, start; parameters are near 1
+SYSTEMS = {
+    "mild": (lambda x, p: [x[0] + 0.3 * np.exp(0.5 * x[1]) - p[0], x[1] + 0.2 * x[0] ** 2 - p[1]], [1.0, 1.0]),
+    "one unknown": (lambda x, p: p[0] * x**3 + p[1] * x - 5, [0.5]),
+    "badly scaled": (
+        lambda x, p: [1e4 * x[0] * x[1] - p[0], np.exp(-x[0]) + np.exp(-x[1]) - 1.0001 * p[1]], [0.0, 1.0]
+    ),
+    "valley": (lambda x, p: [10 * (x[1] - p[0] * x[0] ** 2), 1 - p[1] * x[0]], [-1.2, 1.0]),
+    "far": (lambda x, p: [x[0] ** 2 + x[1] ** 2 - 4 * p[0], x[0] * x[1] - p[1]], [30.0, -7.0]),
+    "helix": (
+        lambda x, p: [
+            10 * (x[2] - 10 * p[0] * np.arctan2(x[1], x[0]) / (2 * np.pi)), 10 * (np.hypot(x[0], x[1]) - p[1]), x[2]
+        ],
+        [-1.0, 0.2, 0.0],
+    ),
+    "six": (lambda x, p: (3 - 2 * p[0] * x) * x - p[1] * np.roll(x, 1) - 2 * np.tanh(np.roll(x, -1)) + 1, [-1.0] * 6),
+    "zero at the start": (lambda x, p: [p[0] * x[0] + x[1] ** 2, p[1] * x[1] - x[0] ** 3], [0.0, 0.0]),
+}  # fmt: skip
+
+
+def solver(name, how, module=optimize, **options):
+    f, x0 = SYSTEMS[name]
+    if how == "fsolve":
+        return lambda p: module.fsolve(f, x0, args=(p,), **options)
+    return lambda p: module.root(f, x0, args=(p,), **options).x
+
+
+def solvable(name, p):
+    return plain.root(SYSTEMS[name][0], SYSTEMS[name][1], args=(p,)).success and (
+        optimize.root(SYSTEMS[name][0], SYSTEMS[name][1], args=(p,)).success
+    )
+
+
+def points_of(name, count=24):
+    points = 1 + 0.1 * RNG.standard_normal((3 * count, 2))
+    return np.array([p for p in points if solvable(name, p)][:count])
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Names of the solvers of SciPy that programs called."""
+    found = []
+    for kind in (recorded.Root, recorded.Fsolve):
+
+        def counted(self, *args, original=kind.__call__):
+            found.append(type(self).__name__)
+            return original(self, *args)
+
+        monkeypatch.setattr(kind, "__call__", counted)
+    return found
+
+
+@pytest.mark.parametrize("how", ["root", "fsolve"])
+@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.filterwarnings("ignore:The iteration is not making good progress")
+def test_batch_has_the_roots_of_minpack(name, how, calls):
+    points = points_of(name)
+    assert len(points) > 8
+    for module in (optimize, plain):  # exact Jacobians, and differences
+        f = solver(name, how, module)
+        expected = np.array([f(p) for p in points])
+        mapped = wg.vmap(wg.compile(f))
+        mapped(points)
+        calls.clear()
+        np.testing.assert_allclose(mapped(points), expected, rtol=1e-9, atol=1e-11)
+        assert len(calls) <= 1
+        J = wg.vmap(wg.jacobian(wg.compile(f)))(points[:5])
+        np.testing.assert_allclose(J, [wg.jacobian(f)(p) for p in points[:5]], rtol=1e-7, atol=1e-9)
+
+
+def test_options_are_those_of_minpack(calls):
+    points = points_of("valley")
+    given = {"factor": 0.5, "xtol": 1e-4}, {"eps": 1e-6, "maxfev": 40}
+    for options in ({"tol": 1e-3}, *({"options": each} for each in given)):
+        for module in (optimize, plain):
+            if module is optimize and "eps" in options.get("options", {}):
+                continue
+            f = solver("valley", "root", module, **options)
+            expected = np.array([f(p) for p in points])
+            np.testing.assert_allclose(wg.vmap(wg.compile(f))(points), expected, rtol=1e-9, atol=1e-11)
+    calls.clear()
+    f = solver("mild", "fsolve", diag=(1.0, 2.0))
+    mapped = wg.vmap(wg.compile(f))
+    np.testing.assert_allclose(mapped(points), [f(p) for p in points], rtol=1e-9)
+    assert len(calls) >= len(points)  # SciPy solves each
+
+
+@pytest.mark.filterwarnings("ignore:The iteration is not making good progress")
+def test_elements_that_minpack_does_not_solve_are_named():
+    f = lambda p: optimize.root(lambda x: [x[0] ** 2 + p, x[1] - x[0]], [3.0, 1.0]).x
+    points = np.full(9, -2.0)
+    mapped = wg.vmap(wg.compile(f))
+    np.testing.assert_allclose(mapped(points), 2**0.5, rtol=1e-10)
+    points[[2, 6]] = 1.0  # there is no root
+    with pytest.raises(wg.ConvergenceError, match=r"elements 2, 6 of a batch of 9 .* not solved.*progress") as caught:
+        mapped(points)
+    assert caught.value.elements.tolist() == [2, 6]
+
+
+def test_elements_with_a_singular_start_are_left_to_scipy(calls):
+    points = np.array([1.5, 1.6, 2.0, 3.0])
+    for start, left in ((lambda p: [0.0, 1.0], 4), (lambda p: [p - 1.5, 1.0], 1)):
+        f = lambda p, start=start: optimize.root(lambda x: [x[0] ** 2 * p - 1 + x[1], x[1] - 0.5], start(p)).x
+        mapped = wg.vmap(wg.compile(f))
+        mapped(points)
+        calls.clear()
+        np.testing.assert_allclose(mapped(points), [f(p) for p in points], rtol=1e-9)
+        assert len(calls) == left
+
+
+def test_elements_may_take_different_branches():
+    f = lambda p: optimize.fsolve(lambda x: 2 * x + x**3 - p if x[0] > 1 else 3 * x - p, [0.5])
+    points = np.array([0.5, 5.0, 0.7, 9.0])
+    np.testing.assert_allclose(wg.vmap(wg.compile(f))(points), [f(p) for p in points], rtol=1e-8)
