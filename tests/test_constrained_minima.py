@@ -494,6 +494,34 @@ def test_value_of_a_degenerate_linear_program_is_refused():
         wg.grad(lambda b: optimize.linprog(c, A_ub=A, b_ub=b).fun)(b)
 
 
+#: edges of a network with their capacities, from node 0 to node 3
+NETWORK = [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)]
+
+
+def largest_flow(capacities):
+    """Return the linear program of the largest flow, whose solution is not unique."""
+    A = np.zeros((2, len(NETWORK)))
+    for k, ends in enumerate(NETWORK):
+        for node in {1, 2} & {*ends}:
+            A[node - 1, k] = 1.0 if ends[1] == node else -1.0
+    cost = [-1.0 if start == 0 else 0.0 for start, _ in NETWORK]
+    return optimize.linprog(cost, A_eq=A, b_eq=[0.0, 0.0], bounds=[(0.0, c) for c in capacities])
+
+
+def test_value_of_a_degenerate_linear_program_follows_limits_with_unique_multipliers():
+    def value(q):
+        return largest_flow([q[0], 2.0, 1.0, q[1], 2.0]).fun
+
+    q = np.array([3.0, 1.5])  # the smallest cut consists of the edges that enter node 3
+    for f in (value, wg.compile(value)):
+        np.testing.assert_allclose(wg.grad(f)(q), [0.0, -1.0], atol=1e-12)
+        np.testing.assert_allclose(wg.hessian(f)(q), np.zeros((2, 2)), atol=1e-12)
+    with pytest.raises(wg.NonSmoothError, match=r"not unique, or has a kink.*The value has a derivative in the limits"):
+        wg.jacobian(lambda q: largest_flow([q[0], 2.0, 1.0, q[1], 2.0]).x)(q)
+    with pytest.raises((wg.SingularJacobianError, wg.NonSmoothError)):  # two cuts are the smallest
+        wg.grad(lambda q: largest_flow([q[0], 0.5, 1.0, 1.5, q[1]]).fun)(np.array([1.5, 0.5]))
+
+
 def test_violated_constraint_is_added_to_the_active_set():
     def inaccurate(fun, x0, args=(), **options):
         return scipy.optimize.OptimizeResult(x=np.array([0.995]), fun=0.0, success=True, message="")

@@ -124,11 +124,14 @@ class WeaklyActive(NonSmoothError):
     is_isolated : bool
         Whether the minimum is isolated. Otherwise the derivative is that of the Lagrangian only with respect to the
         limits of a convex problem.
+    is_affine : bool
+        Whether the minimum value is an affine function of the limits near these: it is piecewise linear, and has a
+        derivative. It then has those of every order.
     """
 
-    def __init__(self, message: str, solution: Solution, is_isolated: bool):
+    def __init__(self, message: str, solution: Solution, is_isolated: bool, is_affine: bool = False):
         super().__init__(message)
-        self.solution, self.is_isolated = solution, is_isolated
+        self.solution, self.is_isolated, self.is_affine = solution, is_isolated, is_affine
 
 
 class Problem:
@@ -287,7 +290,8 @@ def weak_vertex(problem: Problem, x: np.ndarray) -> WeaklyActive | None:
         f"{problem.name} has no derivative here: the solution is not unique, and it is undecided whether "
         f"{_name(plain, found[0])} is active, since its multiplier is zero",
         Solution(side, z, z, 0.0),
-        False,
+        is_isolated=False,
+        is_affine=True,
     )
 
 
@@ -329,6 +333,49 @@ def degenerate_vertex(problem: Problem, x: np.ndarray) -> Solution | None:
     correction = float(np.max(np.abs(at - x) / np.maximum(1, np.abs(x)), initial=0))
     found, improved = (_unknowns(plain, side, point, slope, jacobian) for point in (x, at))
     return Solution(side, found, improved, correction)
+
+
+def moving_limits(problem: Problem, x: np.ndarray) -> WeaklyActive | None:
+    """Return why the solution of a linear program has no derivative, if its value has one in the traced limits.
+
+    The value is a piecewise linear function of the limits. It has a derivative if the multipliers of the traced ones
+    are the same in all solutions of the dual program, which those of one primal solution are: a linear function of
+    them with weights in general position then has the same largest and least value. None if it has no derivative, or if
+    as many constraints as variables are active, with independent gradients.
+    """
+    from scipy.optimize import linprog
+
+    plain = _Plain(problem, x)
+    slope, jacobian = plain.slope(x), plain.jacobian(x)
+    slack, nearest = plain.slack(x)
+    active = plain.is_equation | (slack <= UNDECIDED * (np.abs(jacobian) @ np.maximum(1, np.abs(x))))
+    active &= np.any(jacobian != 0, axis=1)
+    side, which = np.where(active, nearest, 0), np.flatnonzero(active)
+    rows, size = jacobian[which], np.max(np.abs(slope))
+    if size == 0 or (len(which) == plain.n and np.linalg.matrix_rank(rows) == plain.n):
+        return None
+    lengths = np.linalg.norm(rows, axis=1)
+    normals = (rows / lengths[:, None]).T * -side[which]
+    is_moving = problem.moves(x, side)[which]
+    weights = np.where(is_moving, 1 + np.cos(np.arange(1.0, len(which) + 1)) / 2, 0.0)
+    bounds = [(None if is_free else 0, None) for is_free in plain.is_equation[which]]
+    ends = [linprog(sign * weights, A_eq=normals, b_eq=slope / size, bounds=bounds) for sign in (1, -1)]
+    if any(end.status for end in ends) or ends[0].fun + ends[1].fun < -INSIDE:
+        return None
+    used = plain.is_equation[which] | (ends[0].x > INSIDE)
+    multipliers = np.zeros(len(which))  # the basis of the solution, to rounding
+    multipliers[used] = np.linalg.lstsq(rows[used].T, slope, rcond=None)[0]
+    if np.max(np.abs(multipliers @ rows - slope)) > ROUNDING * size * len(which):
+        return None
+    z = np.concatenate([x[side[: plain.n] == 0], multipliers[which >= plain.n]])
+    return WeaklyActive(
+        f"{problem.name} has no derivative here: the solution is not unique, or has a kink, since the gradients of the "
+        f"active constraints are linearly dependent or too few: {_names(plain, active)}. The value has a derivative in "
+        "the limits of constraints",
+        Solution(side, z, z, 0.0),
+        is_isolated=False,
+        is_affine=True,
+    )
 
 
 def _basis(rows, order):

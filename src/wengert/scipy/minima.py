@@ -30,6 +30,7 @@ from wengert.implicit.conditions import (
     ends_of_bounds,
     guess,
     identify,
+    moving_limits,
     weak_vertex,
 )
 from wengert.implicit.theorem import total_order, with_bits
@@ -233,6 +234,8 @@ class Minimum:
                 raise refusal
             solution = degenerate_vertex(problem, found.x) if self.is_linear else None
             self.is_degenerate = solution is not None
+            if not self.is_degenerate and moves_limits_only and (refusal := moving_limits(problem, found.x)):
+                raise refusal
             solution = solution or self._identified(problem)
         except WeaklyActive as refusal:
             if not self.has_value or not (refusal.is_isolated or moves_limits_only):
@@ -308,7 +311,7 @@ class Minimum:
         if self.conditions is None:
             return self.phi(self.x)
         value = self.conditions.fun(self.unknowns)
-        if self.refusal is not None and total_order(value) != 1:  # the slope has a kink
+        if self.refusal is not None and total_order(value) != 1 and not self.refusal.is_affine:  # the slope has a kink
             raise self.refusal
         return value
 
