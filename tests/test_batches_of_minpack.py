@@ -79,6 +79,36 @@ def test_batch_has_the_roots_of_minpack(name, how, calls):
         np.testing.assert_allclose(J, [wg.jacobian(f)(p) for p in points[:5]], rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.parametrize("how", ["root", "fsolve"])
+@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.filterwarnings("ignore:The iteration is not making good progress")
+def test_compiled_function_has_the_roots_of_minpack_without_calling_it(name, how, calls):
+    points = points_of(name, 8)
+    for module in (optimize, plain):
+        f = solver(name, how, module)
+        compiled = wg.compile(f)
+        compiled(points[0])
+        calls.clear()
+        np.testing.assert_allclose([compiled(p) for p in points], [f(p) for p in points], rtol=1e-9, atol=1e-11)
+        assert not calls and compiled.paths == 1
+        np.testing.assert_allclose(wg.jacobian(compiled)(points[0]), wg.jacobian(f)(points[0]), rtol=1e-7, atol=1e-9)
+
+
+def test_compiled_function_leaves_failures_and_bits_to_minpack(calls):
+    f = lambda p: optimize.root(lambda x: [x[0] ** 2 + p, x[1] - x[0]], [3.0, 1.0]).x
+    compiled = wg.compile(f)
+    np.testing.assert_allclose(compiled(-2.0), 2**0.5, rtol=1e-10)
+    calls.clear()
+    np.testing.assert_array_equal(compiled(1.0), f(1.0))  # there is no root
+    assert calls
+    with pytest.raises(wg.ConvergenceError, match="has not converged"):
+        wg.jacobian(compiled)(1.0)
+    exact = wg.compile(solver("mild", "root"), exact=True)
+    points = points_of("mild", 5)
+    for p in points:
+        assert np.array_equal(exact(p), solver("mild", "root")(p))
+
+
 def test_options_are_those_of_minpack(calls):
     points = points_of("valley")
     given = {"factor": 0.5, "xtol": 1e-4}, {"eps": 1e-6, "maxfev": 40}

@@ -79,7 +79,9 @@ class Solved(Solution):
 
     def __call__(self, *arguments):
         if self.is_native:
-            return self.ended(*self.natively(self.solve.native, arguments))
+            found = self.natively(self.solve.native, arguments)
+            if found is not None:
+                return self.ended(*found)
         failed: list = []
         bound = self.paths.take(arguments[self.first :])
         value, slopes = _kept(bound.evaluated, failed), _kept(bound.differentiated, failed)
@@ -309,7 +311,7 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
     outcome
         The second result of `solve`.
     """
-    most = MAX_SPARSE_UNKNOWNS if hasattr(solve, "native") else MAX_UNKNOWNS
+    most = MAX_SPARSE_UNKNOWNS if getattr(solve, "takes_sparse", False) else MAX_UNKNOWNS
     if not 0 < np.prod(shape, dtype=int) <= most:
         raise NotReplayable(f"{name} has no unknowns, or more than {most}: such a solver cannot be recorded")
     if any(np.iscomplexobj(var.plain(x)) or (np.ndim(x) and not shape) for x in starts):

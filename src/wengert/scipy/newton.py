@@ -29,6 +29,9 @@ MESSAGES = {
 class Newton:
     """The method with its options, as programs call it, and on functions."""
 
+    #: whether it uses sparse Jacobians
+    takes_sparse = True
+
     def __init__(self, tol: float | None = None, maxiter: int = MAX_STEPS):
         self.tol = TOLERANCE if tol is None else tol
         self.maxiter = maxiter

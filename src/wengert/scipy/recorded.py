@@ -12,9 +12,10 @@ import scipy.optimize
 
 
 class _Hybrid:
-    """MINPACK's hybrid method, which runs on small systems side by side in a batch."""
+    """MINPACK's hybrid method, which runs on small systems without Python, and side by side in a batch."""
 
     has_jacobian = True
+    success: tuple = (True,)
 
     def limits(self, n: int) -> tuple | None:
         """Return xtol, maxfev, factor, and the step of differences; None for options that only SciPy handles."""
@@ -30,6 +31,15 @@ class _Hybrid:
             return None
         maxfev = maxfev or (100 if has_jacobian else 200) * (n + 1)
         return float(xtol), maxfev, float(factor), max(numbers[-1], np.finfo(float).eps) ** 0.5
+
+    def native(self, equations, x0) -> tuple | None:
+        """Return the root and the outcome, given equations that are programs; None if SciPy has to find it."""
+        system = equations.paths.systems()[0]
+        limits = self.limits(system.linear.n)
+        if limits is None or not system.is_small:
+            return None
+        x = equations.hybrid_root(x0, *limits, self.has_jacobian)
+        return None if x is None else (x, self.success)
 
     def native_many(self, paths, count: int, starts: tuple, leaves: tuple) -> tuple | None:
         """Return the roots of many systems, and the indices of those that SciPy's method has to solve, see `Newton`."""
@@ -64,6 +74,8 @@ class Root(_Hybrid):
 
     def __init__(self, options: dict, by_columns: bool = False, has_jacobian: bool = True):
         self.options, self.by_columns, self.has_jacobian = options, by_columns, has_jacobian
+
+    success = True, 1, "The solution converged."
 
     def limits(self, n):
         if self.options["method"].lower() != "hybr":

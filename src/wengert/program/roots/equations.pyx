@@ -14,10 +14,13 @@ import numpy as np
 
 include "checks.pxi"
 include "scalars.pxi"
+include "lane.pxi"
 
 cnp.import_array()
 
 cdef double EPS = np.finfo(float).eps
+
+include "hybrid.pxi"
 
 
 cdef class Branch:
@@ -231,6 +234,40 @@ cdef class Bound(Problem):
                 self.differentiate(&s.x)
             ended = advance_scalar(&s, f, self.branch.at_data[0])
         return s.x, ended
+
+    def hybrid_root(self, x0, double xtol, Py_ssize_t maxfev, double factor, double difference, bint has_slopes):
+        """Return the root by MINPACK's hybrid method; None if it is to be found by MINPACK, see ``hybrid.pxi``."""
+        cdef Py_ssize_t n = self.n, size = 7 * n + 2 * n * n
+        cdef cnp.ndarray x = np.array(x0, float).reshape(-1), work = np.zeros(2 * size), pivots = np.zeros(n, np.intc)
+        cdef double *z = <double *>cnp.PyArray_DATA(x)
+        cdef double *found = <double *>cnp.PyArray_DATA(work)
+        cdef Hybrid s
+        cdef Lane lane
+        cdef Options options
+        cdef int ended = RUNNING
+        cdef Linear linear = self.branch.system.linear
+        if linear.nnz != n * n or len(self.branches) > 1:
+            return None
+        options.xtol, options.maxfev, options.factor, options.difference = xtol, maxfev, factor, difference
+        options.has_slopes = has_slopes
+        set_memory(n, &s, found + n + n * n)
+        lane.matrix, lane.inverse_pivots = found + size, found + size + n * n
+        lane.pivots = <int *>cnp.PyArray_DATA(pivots)
+        while ended == RUNNING:
+            if s.nfev % 1024 == 1023:
+                PyErr_CheckSignals()
+            if s.stage != AT_JACOBIAN:
+                self.value(z, found, False)
+            if has_slopes and s.stage in (AT_START, AT_JACOBIAN):
+                self.differentiate(z)
+                memcpy(found + n, self.branch.at_data, n * n * sizeof(double))
+            if len(self.branches) > 1:
+                return None
+            ended = advance_hybrid(n, &s, &lane, z, found, 1, &options)
+        if ended != CONVERGED:
+            return None
+        memcpy(z, s.x, n * sizeof(double))
+        return x
 
     def settled(self, x, polish, limits, weights):
         """Return the point near a root where derivatives are taken, and the relative Newton correction at the root.

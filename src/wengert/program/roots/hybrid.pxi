@@ -31,6 +31,13 @@ cdef struct Hybrid:
     double *jacobian
 
 
+cdef inline void set_memory(Py_ssize_t n, Hybrid *s, double *work) noexcept nogil:
+    """Prepare a run in memory for 6 n + n * n numbers."""
+    s.x, s.f, s.step, s.scale = work, work + n, work + 2 * n, work + 3 * n
+    s.gradient, s.predicted, s.jacobian = work + 4 * n, work + 5 * n, work + 6 * n
+    s.stage, s.nfev = AT_START, 0
+
+
 cdef inline double norm(Py_ssize_t n, const double *x) noexcept nogil:
     cdef double total = 0.0
     cdef Py_ssize_t i

@@ -95,13 +95,20 @@ class System:
         found._disabled, found._tier, found._keeps_arrays = program._disabled, program._tier, program._keeps_arrays
         return found
 
+    @property
+    def is_small(self) -> bool:
+        """Whether the equations are few, with a dense Jacobian, and need not be solved to the last bit."""
+        n = self.linear.n
+        is_dense = self.nonzeros is not None and self.linear.nnz == n * n
+        return n <= MAX_LANE_UNKNOWNS and is_dense and not self.program._exact
+
     def lanes(self, differs: tuple, count: int, has_slopes: bool = True) -> Lanes | None:
         """Return lanes for systems whose leaves differ where `differs` is true; None for larger or unusual systems.
 
         Without `has_slopes` they compute no Jacobians.
         """
         n, width = self.linear.n, min(count, MAX_LANES)
-        if n > MAX_LANE_UNKNOWNS or self.nonzeros is None or self.linear.nnz != n * n or self.program._exact:
+        if not self.is_small:
             return None
         key = differs, width, has_slopes
         kept = self.program._memoised(("lanes", *key), list)
