@@ -140,7 +140,7 @@ def test_changed_state_is_used_at_the_next_point(monkeypatch):
 
 
 def test_branches_have_their_own_programs():
-    program = wg.nlp(lambda x: x[0] ** 2 if x[0] > 0 else x[0] ** 2 * x[1], (), np.array([1.0, 2.0]))
+    program = wg.nlp(lambda x: x[0] ** 2 if x[0] > 0 else x[0] ** 2 * x[1], None, np.array([1.0, 2.0]))
     assert np.array_equal(program.gradient(np.array([1.0, 2.0])), [2.0, 0.0])
     with pytest.raises(wg.PatternError):
         program.hessian(np.array([-1.0, 2.0]), np.zeros(0))

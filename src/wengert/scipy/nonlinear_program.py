@@ -40,7 +40,7 @@ def nlp(
         ``objective(x, *args)`` returns a scalar, using NumPy functions.
     constraints : (callable, lower, upper) or SciPy's forms
         A function ``c(x, *args)`` with the limits of its elements, equal ones for an equation; or dictionaries,
-        `LinearConstraint` and `NonlinearConstraint` of `scipy.optimize`, or a list of these; ``()`` for none.
+        `LinearConstraint` and `NonlinearConstraint` of `scipy.optimize`, or a list of these; None or ``()`` for none.
     x0 : array_like, shape (n,)
         Start of the search, where the functions are recorded.
     bounds : sequence of pairs or scipy.optimize.Bounds, optional
@@ -313,6 +313,8 @@ def _by_rows(pattern):
 
 def _listed(constraints):
     """Return constraints as a list; a function with its limits is one constraint."""
+    if constraints is None:
+        return []
     is_one = isinstance(constraints, tuple) and len(constraints) == 3 and callable(constraints[0])
     return list(constraints) if isinstance(constraints, (list, tuple)) and not is_one else [constraints]
 
