@@ -228,14 +228,26 @@ SCALAR = {
 
 
 @pytest.mark.parametrize("name", SCALAR)
-@pytest.mark.parametrize("solver", ["brentq", "brenth", "bisect"])
+@pytest.mark.parametrize("solver", ["brentq", "brenth", "bisect", "ridder", "toms748"])
 def test_bracketing_methods_in_programs_take_the_iterates_of_scipy(name, solver):
     f, a, b = SCALAR[name]
+    a, b = (min(a, b), max(a, b)) if solver == "toms748" else (a, b)
     points = np.linspace(0.5, 2.0, 7)
     for options in ({}, {"xtol": 1e-3, "rtol": 1e-4}):
         found = wg.compile(lambda p, o=options: getattr(optimize, solver)(f, a, b, args=(p,), **o), exact=True)
         expected = [getattr(plain, solver)(f, a, b, args=(p,), **options) for p in points]
         assert [found(p) for p in points] == expected and found.paths == 1
+
+
+@pytest.mark.parametrize("name", SCALAR)
+@pytest.mark.parametrize("solver", ["ridder", "toms748"])
+def test_batches_of_bracketing_methods_end_where_scipy_does(name, solver):
+    f, *ends = SCALAR[name]
+    points = np.linspace(0.5, 2.0, 70)
+    for options in ({}, {"xtol": 1e-3, "rtol": 1e-4}, {"xtol": 1e-14, "maxiter": 90}):
+        root = lambda p, o=options: getattr(plain, solver)(f, *sorted(ends), args=(p,), **o)
+        found = wg.vmap(wg.compile(root))(points)
+        np.testing.assert_allclose(found, [root(p) for p in points], rtol=1e-14, atol=options.get("xtol", 2e-12))
 
 
 @pytest.mark.parametrize("name", ["cubic", "exponential", "flat", "linear"])
@@ -250,6 +262,10 @@ def test_newton_and_secant_methods_in_programs_take_the_iterates_of_scipy(name):
 
 FAILING = {
     "signs": (lambda p: optimize.brentq(lambda x: x**2 - p, 0.0, 3.0), -1.0, "different signs"),
+    "signs by toms748": (lambda p: optimize.toms748(lambda x: x**2 - p, 0.0, 3.0), -1.0, "different signs"),
+    "infinite": (lambda p: optimize.toms748(lambda x: 1 / (x - p) + 0.1, 0.0, 2.0), 2.0, "not finite"),
+    "no interval": (lambda p: optimize.toms748(lambda x: x - 2.0, p, 3.0), 4.0, "not an interval"),
+    "signs by ridder": (lambda p: optimize.ridder(lambda x: x**2 - p, 0.0, 3.0), -1.0, "different signs"),
     "NaN": (lambda p: optimize.brentq(lambda x: np.log(x + p) - 1.0, 0.0, 3.0), -1.0, "NaN"),
     "iterations": (lambda p: optimize.bisect(lambda x: x - p, 0.0, 3.0, rtol=1e-2, maxiter=12), 1e-6, "maxiter"),
     "slope": (lambda p: optimize.newton(lambda x: x**2 - p, p - 1.5), 1.5, "derivative is zero"),

@@ -152,6 +152,8 @@ class _Scalar:
         return (True,)
 
     def _native(self, equations, *starts):
+        if self.method == "ridder" and equations.paths.programs[0]._exact:  # its last bits differ between releases
+            return None
         x, status = equations.scalar_root(self.method, *self.starts_of(starts), *self.tolerances)
         if status == 1 and np.isfinite(x):
             return x, self.outcome()
@@ -199,6 +201,8 @@ FAILURES = {
     4: "more than maxiter iterations, the last value is {}",
     5: "the derivative is zero at {}",
     6: "the secant method has found equal values at two points around {}",
+    7: "the function value at x={} is not finite",
+    8: "the ends of the bracket are not an interval, the lower one is {}",
 }
 
 

@@ -1,20 +1,24 @@
 # Solvers of one equation with one unknown, as state machines that are told the values of the function; included.
 #
 # Each is the algorithm of SciPy's function of that name, in the same order of operations, so that it takes the same
-# iterates: `brentq`, `brenth` and `bisect`, and `newton` with and without slopes.
+# iterates: `brentq`, `brenth`, `bisect`, `ridder` and `toms748`, and `newton` with and without slopes.
 #
 # References: Brent (1973), Algorithms for Minimization Without Derivatives, chapters 3 and 4; Bus and Dekker (1975),
-# doi:10.1145/355656.355659.
+# doi:10.1145/355656.355659; Ridders (1979), doi:10.1109/TCS.1979.1084580; Alefeld, Potra and Shi (1995), algorithm 4.1,
+# doi:10.1145/210089.210111.
 
-from libc.math cimport fabs, fmin, isnan, signbit
-
-cdef enum:
-    BRENTQ, BRENTH, BISECT, NEWTON, SECANT          # positions in SCALAR_METHODS
+from libc.math cimport fabs, fmin, frexp, isfinite, isnan, signbit, sqrt
 
 cdef enum:
-    RUNNING, CONVERGED, SAME_SIGNS, NOT_A_NUMBER, TOO_MANY, ZERO_SLOPE, SAME_VALUES     # statuses
+    BRENTQ, BRENTH, BISECT, NEWTON, SECANT, RIDDER, TOMS748         # positions in SCALAR_METHODS
 
-SCALAR_METHODS = ("brentq", "brenth", "bisect", "newton", "secant")
+cdef enum:
+    RUNNING, CONVERGED, SAME_SIGNS, NOT_A_NUMBER, TOO_MANY, ZERO_SLOPE, SAME_VALUES, NOT_FINITE, NO_INTERVAL  # statuses
+
+SCALAR_METHODS = ("brentq", "brenth", "bisect", "newton", "secant", "ridder", "toms748")
+
+#: absolute difference of function values up to which inverse interpolation is not used, and relative one of points
+cdef double CLOSE_VALUES = 2.0 ** -47, CLOSE_POINTS = 2.0 ** -52
 
 
 cdef struct Scalar:
@@ -25,6 +29,9 @@ cdef struct Scalar:
     double a, fa, b, fb     # ends of the bracket, or the last two points
     double blk, fblk        # end of the bracket opposite to b
     double last, step       # the last two steps
+    double d, fd, e, fe     # TOMS 748: the last two ends that the bracket has left
+    double width            # of the bracket, or half of it, when the iteration began
+    bint has_e
 
 
 cdef inline int set_method(Scalar *s, str method, double xtol, double rtol, Py_ssize_t maxiter) except -1:
@@ -35,7 +42,7 @@ cdef inline int set_method(Scalar *s, str method, double xtol, double rtol, Py_s
 cdef inline void begin_scalar(Scalar *s, double a, double b) noexcept nogil:
     """Start at the ends of a bracket, or at one or two points."""
     s.stage, s.nit, s.a, s.b, s.x = 0, 0, a, b, a
-    s.blk = s.fblk = s.last = s.step = 0.0
+    s.blk = s.fblk = s.last = s.step = s.d = s.fd = s.width = 0.0
 
 
 cdef inline int advance_scalar(Scalar *s, double f, double slope) noexcept nogil:
@@ -44,6 +51,8 @@ cdef inline int advance_scalar(Scalar *s, double f, double slope) noexcept nogil
         return advance_newton(s, f, slope)
     if s.method == SECANT:
         return advance_secant(s, f)
+    if s.method == TOMS748:
+        return advance_toms748(s, f)
     if isnan(f):
         return NOT_A_NUMBER
     if s.stage == 0:
@@ -59,6 +68,9 @@ cdef inline int advance_scalar(Scalar *s, double f, double slope) noexcept nogil
         if s.method == BISECT:
             s.step = s.b - s.a
             return half(s)
+        if s.method == RIDDER:
+            s.last = s.xtol + s.rtol * fmin(fabs(s.a), fabs(s.b))
+            return middle_point(s)
         return interpolated(s)
     if s.method == BISECT:
         if (signbit(f) != 0) == (signbit(s.fa) != 0):
@@ -66,6 +78,8 @@ cdef inline int advance_scalar(Scalar *s, double f, double slope) noexcept nogil
         if f == 0 or fabs(s.step) < s.xtol + s.rtol * fabs(s.x):
             return CONVERGED
         return half(s)
+    if s.method == RIDDER:
+        return advance_ridder(s, f)
     s.fb = f
     return interpolated(s)
 
@@ -77,6 +91,165 @@ cdef inline int half(Scalar *s) noexcept nogil:
     s.step *= 0.5
     s.x = s.a + s.step
     return RUNNING
+
+
+cdef inline int middle_point(Scalar *s) noexcept nogil:
+    """Begin an iteration of Ridders' method."""
+    if s.nit == s.maxiter:
+        return TOO_MANY
+    s.nit += 1
+    s.width = 0.5 * (s.b - s.a)
+    s.x, s.stage = s.a + s.width, 2
+    return RUNNING
+
+
+cdef inline int advance_ridder(Scalar *s, double f) noexcept nogil:
+    """Use the value in the middle, or at the point that an exponential function through three points suggests."""
+    cdef double step
+    if s.stage == 2:
+        s.d, s.fd, s.stage = s.x, f, 3
+        step = (1.0 if s.fb - s.fa > 0 else -1.0) * s.width * f / sqrt(f * f - s.fa * s.fb)
+        s.x -= (1.0 if step > 0 else -1.0) * fmin(fabs(step), fabs(s.width) - 0.5 * s.last)
+        return RUNNING
+    if (signbit(f) != 0) != (signbit(s.fd) != 0):
+        s.a, s.fa, s.b, s.fb = s.x, f, s.d, s.fd
+    elif (signbit(f) != 0) != (signbit(s.fa) != 0):
+        s.b, s.fb = s.x, f
+    else:
+        s.a, s.fa = s.x, f
+    s.last = s.xtol + s.rtol * s.x
+    if f == 0 or fabs(s.b - s.a) < s.last:
+        return CONVERGED
+    return middle_point(s)
+
+
+cdef inline int advance_toms748(Scalar *s, double f) noexcept nogil:
+    """Use the value at ``x``: each iteration takes an interpolation, a double secant step, and bisects if need be."""
+    if not isfinite(f):
+        return NOT_FINITE
+    if s.stage == 0:
+        if not s.a < s.b:
+            return NO_INTERVAL
+        s.fa, s.x, s.stage = f, s.b, 1
+        if f == 0:
+            s.x = s.a
+        return CONVERGED if f == 0 else RUNNING
+    if f == 0:
+        return CONVERGED
+    if s.stage == 1:
+        s.fb, s.stage, s.has_e = f, 2, False
+        if (f > 0) == (s.fa > 0):
+            return SAME_SIGNS
+        s.x = between(s, secant_of(s.a, s.b, s.fa, f))
+        return RUNNING
+    leave_end(s, f)
+    if s.stage == 2:
+        s.nit = 1
+        return interpolation(s)
+    s.has_e = True
+    if s.stage == 3:
+        s.x, s.stage = double_secant(s), 4
+        return RUNNING
+    if s.stage == 4 and s.b - s.a > 0.5 * s.width:
+        s.x, s.stage = (s.a + s.b) / 2.0, 5
+        return RUNNING
+    s.x = (s.a + s.b) / 2.0
+    if is_close(s, s.a, s.b):
+        return CONVERGED
+    return TOO_MANY if s.nit >= s.maxiter else interpolation(s)
+
+
+cdef inline double between(const Scalar *s, double x) noexcept nogil:
+    """Return x, or the middle of the bracket if x is outside."""
+    return x if s.a < x < s.b else (s.a + s.b) / 2.0
+
+
+cdef inline double secant_of(double a, double b, double fa, double fb) noexcept nogil:
+    if fabs(fb) > fabs(fa):
+        return (-fa / fb * b + a) / (1 - fa / fb)
+    return (-fb / fa * a + b) / (1 - fb / fa)
+
+
+cdef inline void leave_end(Scalar *s, double f) noexcept nogil:
+    """Move the end where the function has the sign of its value at ``x``."""
+    s.e, s.fe = s.d, s.fd
+    if (s.fa > 0) == (f > 0):
+        s.d, s.fd, s.a, s.fa = s.a, s.fa, s.x, f
+    else:
+        s.d, s.fd, s.b, s.fb = s.b, s.fb, s.x, f
+
+
+cdef inline int interpolation(Scalar *s) noexcept nogil:
+    """Begin an iteration of TOMS 748."""
+    cdef double x[4]
+    cdef double f[4]
+    cdef double at = s.a
+    cdef Py_ssize_t i, j
+    cdef bint is_distinct = s.has_e
+    s.nit += 1
+    s.width, s.stage = s.b - s.a, 3
+    x[0], x[1], x[2], x[3] = s.a, s.b, s.d, s.e
+    f[0], f[1], f[2], f[3] = s.fa, s.fb, s.fd, s.fe
+    if is_distinct:
+        for i in range(4):
+            for j in range(i + 1, 4):
+                is_distinct &= fabs(f[i] - f[j]) > CLOSE_VALUES
+    if is_distinct:
+        at = inverse_cubic(x, f)
+    s.x = at if is_distinct and s.a < at < s.b else quadratic_root(s)
+    return RUNNING
+
+
+cdef inline double inverse_cubic(const double *x, const double *f) noexcept nogil:
+    """Return the value at 0 of the cubic polynomial with the values x at the points f, by Neville's differences."""
+    cdef double q[4]
+    cdef double d[4]
+    cdef double alpha, gap, total = 0.0
+    cdef Py_ssize_t i, k
+    for i in range(4):
+        q[i] = d[i] = x[i]
+    for k in range(1, 4):
+        for i in range(3, k - 1, -1):
+            alpha, gap = d[i] - q[i - 1], f[i - k] - f[i]
+            q[i], d[i] = (f[i] - 0.0) / gap * alpha, (f[i - k] - 0.0) / gap * alpha
+        total += q[3]
+    return total + x[3]
+
+
+cdef inline double quadratic_root(const Scalar *s) noexcept nogil:
+    """Return two Newton steps for the quadratic polynomial through the ends and the last end left."""
+    cdef double B = (s.fb - s.fa) / (s.b - s.a)
+    cdef double A = ((s.fd - s.fb) / (s.d - s.b) - B) / (s.d - s.a), r, new
+    cdef int i
+    if A == 0:
+        return s.a - s.fa / B
+    r = s.a if (A > 0) == (s.fa > 0) else s.b
+    for i in range(2):
+        new = r - ((A * (r - s.b) + B) * (r - s.a) + s.fa) / (B + A * (2 * r - s.a - s.b))
+        if not s.a < new < s.b:
+            return between(s, r)
+        r = new
+    return r
+
+
+cdef inline double double_secant(const Scalar *s) noexcept nogil:
+    """Return the point twice as far from the better end as the secant, or one near this end or in the middle."""
+    cdef bint is_low = fabs(s.fa) < fabs(s.fb)
+    cdef double u = s.a if is_low else s.b, fu = s.fa if is_low else s.fb
+    cdef double v = s.b if is_low else s.a, fv = s.fb if is_low else s.fa
+    cdef double c = u - 2 * fu / ((s.fb - s.fa) / (s.b - s.a))
+    cdef int of_u, of_v
+    if fabs(c - u) > 0.5 * (s.b - s.a):
+        return (s.a + s.b) / 2.0
+    if not fabs(c - u) <= CLOSE_POINTS * fabs(u):
+        return c
+    frexp(fu, &of_u)
+    frexp(fv, &of_v)
+    if of_u < of_v - 50:
+        return between(s, (31 * u + v) / 32)
+    if is_low:
+        return between(s, u + (fabs(c) * s.rtol + s.xtol))
+    return between(s, u + (-fabs(c) * s.rtol - s.xtol))
 
 
 cdef inline int interpolated(Scalar *s) noexcept nogil:
