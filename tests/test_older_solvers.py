@@ -131,6 +131,12 @@ def test_arrays_of_full_output_are_refused():
         wg.jacobian(lambda p: optimize.fmin_l_bfgs_b(bowl, np.zeros(2), slope, args=(p,))[2]["grad"])(P)
 
 
+@pytest.mark.parametrize("name", ["fmin_bfgs", "fmin_cg"])
+def test_line_search_that_stalls_has_found_the_minimum(name):
+    found = wg.jacobian(lambda p: solve(name, p, scipy.optimize, gtol=1e-15))(P)
+    np.testing.assert_allclose(found, wg.jacobian(minimum)(P), rtol=1e-8)
+
+
 def test_failed_searches_raise():
     with pytest.raises(wg.ConvergenceError, match="fmin has not converged"):
         wg.jacobian(lambda p: optimize.fmin(bowl, np.zeros(2), args=(p,), maxiter=2, disp=False))(P)

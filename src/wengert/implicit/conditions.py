@@ -575,7 +575,7 @@ def _checked(problem, plain, state, start, x, on_singular):
                 raise SingularJacobianError(
                     f"{problem.name}: the gradients of the active constraints are linearly dependent at the solution, "
                     f"and the multipliers are not unique: {_names(plain, touched | (side != 0))}. Remove the "
-                    "constraints that follow from the others, or pass on_singular='lstsq'"
+                    "constraints that follow from the others, or pass on_singular='lstsq' if they do for all values"
                 )
             side = np.where(touched, state.nearest, side)
             slope, jacobian = plain.slope(state.x), state.jacobian

@@ -23,6 +23,9 @@ from wengert.scipy.results import traced_result
 #: minimisers whose full output is (x, value, counts ...), with the position of the flag that is 0 for success
 _MINIMISERS = {"fmin": 4, "fmin_bfgs": 6, "fmin_cg": 4, "fmin_ncg": 5, "fmin_powell": 5}
 
+#: those with line searches, whose flag is 2 if there is no decrease
+_LINE_SEARCHES = ("fmin_bfgs", "fmin_cg", "fmin_ncg")
+
 #: those whose full output holds arrays, which would lose their derivatives
 _WITH_ARRAYS = ("fmin_bfgs", "fmin_powell")
 
@@ -36,7 +39,8 @@ def _minimiser(name: str) -> Callable:
         if not call.traced:
             return call.run()
         x, value, *others = call.run(full_output=True)
-        minimum = _minimum(call, x, others[flag - 2] == 0, call.value)
+        has_stalled = name in _LINE_SEARCHES and others[flag - 2] == 2
+        minimum = _minimum(call, x, others[flag - 2] == 0, call.value, has_stalled=has_stalled)
         traced, fun = minimum.x, minimum.fun()
         if not holds_traced((traced, fun)):
             return (x, value, *others) if call["full_output"] else (x, *others[flag - 1 :]) if call["retall"] else x
@@ -59,7 +63,8 @@ def fmin_l_bfgs_b(call):
     if not call.traced:
         return found
     x, value, details = found
-    minimum = _minimum(call, x, details["warnflag"] == 0, _alone(call), call["bounds"])
+    flag = details["warnflag"]
+    minimum = _minimum(call, x, flag == 0, _alone(call), call["bounds"], has_stalled=flag == 2)
     traced, fun = minimum.x, minimum.fun()
     if not holds_traced((traced, fun)):
         return found
@@ -90,7 +95,7 @@ def fmin_slsqp(call):
         if f is not None
     ]
     bounds = call["bounds"] if np.size(call.plain("bounds")) else None
-    minimum = _minimum(call, x, others[1] == 0, call.value, bounds, constraints, others[2])
+    minimum = _minimum(call, x, others[1] == 0, call.value, bounds, constraints, others[2], others[1] == 8)
     traced, fun = minimum.x, minimum.fun()
     return (traced, with_bits(value, fun), *others) if call["full_output"] else traced
 
@@ -121,9 +126,10 @@ def _minimum(
     bounds: Any = None,
     constraints: Any = (),
     message: str = "the solver reports failure",
+    has_stalled: bool = False,
 ) -> Minimum:
     found = OptimizeResult(x=np.ravel(x), success=bool(success), message=message)
-    return Minimum(call, found, scalar_valued(value), bounds, constraints)
+    return Minimum(call, found, scalar_valued(value), bounds, constraints, has_stalled=has_stalled)
 
 
 def _scalar_minimiser(name: str, has_bounds: bool = False) -> Callable:
