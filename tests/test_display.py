@@ -84,6 +84,20 @@ def test_programs():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "name", ["checkpointing", "cuda", "distributed", "errors", "implicit", "testing", "typing", "viz"]
+)
+def test_modules_list_only_public_names(name):
+    module = getattr(wg, name)
+    names = dir(module)
+    public = getattr(module, "__all__", None) or [each for each in names if issubclass(getattr(module, each), Exception)]
+    assert names == sorted(public)
+
+
+def test_comparisons_show_their_table():
+    assert repr(wg.compare(residual, np.ones(3))).startswith("jacobian(residual): Jacobian of shape (2, 3)\n")
+
+
 def sparse_jacobian():
     J = wg.jacobian(residual, sparse=True)
     J(np.ones(40))

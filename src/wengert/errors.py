@@ -385,3 +385,7 @@ class MutatedInputWarning(UserWarning):
     >>> print(caught[0].category.__name__)
     MutatedInputWarning
     """
+
+
+def __dir__():
+    return sorted(name for name, value in globals().items() if isinstance(value, type) and value is not Refusal)

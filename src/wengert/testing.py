@@ -23,8 +23,14 @@ from wengert.transforms.dense import JVP, Gradient, Jacobian
 from wengert.transforms.differences import ComplexSteps, Subject, joined, parted
 from wengert.transforms.slopes import Slopes
 
+__all__ = ["Bisection", "Check", "Comparison", "Finding", "bisect_passes", "check_derivatives", "compare"]
 
-@dataclasses.dataclass(frozen=True)
+
+def __dir__():
+    return sorted(__all__)
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
 class Comparison:
     """Result of `compare`; print it for a table.
 
@@ -49,7 +55,7 @@ class Comparison:
     time_exact: float
     time_differences: float
 
-    def __str__(self):
+    def __repr__(self):
         rows = [
             f"{self.name}: Jacobian of shape {self.exact.shape}",
             f"  digits in agreement   {self.digits:.1f} (two-point differences reach about 7)",
@@ -603,7 +609,7 @@ def _digits(error, size):
 # ---------------------------------------------------------------------------------------------- passes
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Bisection:
     """Result of `bisect_passes`; print it for a table.
 
@@ -629,7 +635,7 @@ class Bisection:
     errors: dict[str, float]
     message: str
 
-    def __str__(self):
+    def __repr__(self):
         rows = [f"{self.name}: {self.message}", f"  {'all passes enabled':26}error {self.error:.1e}"]
         rows += [f"  {f'{name} disabled':26}error {error:.1e}" for name, error in self.errors.items()]
         return "\n".join(rows)

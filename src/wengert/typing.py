@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Compiled", "CompiledDerivative", "Derivative", "Jacobian", "Pullback", "SparseDerivative"]
 
+
+def __dir__():
+    return sorted(__all__)
+
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 

@@ -28,6 +28,11 @@ from wengert.transforms.explain import counted, size_of
 
 __all__ = ["Passes", "Stage", "draw", "passes", "pattern", "render"]
 
+
+def __dir__():
+    return sorted(__all__)
+
+
 #: limit on the instructions in the repr of a stage
 MAX_REPR_LINES = 60
 _DERIVATIVES = ("grad", "vjp", "jvp", "hvp", "jacobian", "hessian")

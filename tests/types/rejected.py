@@ -24,6 +24,8 @@ def fast(x: Array, k: int = 2) -> Array:
 wg.nonexistent  # type: ignore[attr-defined]
 wg.implicit.nonexistent  # type: ignore[attr-defined]
 wg.numpy.nonexistent  # type: ignore[attr-defined]
+wg.cuda.nonexistent  # type: ignore[attr-defined]
+wg.Program.nonexistent  # type: ignore[attr-defined]
 wg.jacobian(loss, mode="sideways")  # type: ignore[call-overload]
 wg.jacobian(loss, sparse=True, format="dense")  # type: ignore[call-overload]
 wg.jacfwd(loss, mode="reverse")  # type: ignore[call-overload]

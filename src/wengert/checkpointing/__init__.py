@@ -4,3 +4,7 @@ from wengert.checkpointing.run import measure
 from wengert.checkpointing.schedule import Schedule, binomial, blocks, plan, simulate, two_level, uniform
 
 __all__ = ["Schedule", "binomial", "blocks", "measure", "plan", "simulate", "two_level", "uniform"]
+
+
+def __dir__():
+    return sorted(__all__)

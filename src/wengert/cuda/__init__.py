@@ -23,12 +23,14 @@ _HOMES = {
 __all__ = ["CudaUnavailable", "Kernel", "is_available", "vmap", "why_not"]
 
 
-def __getattr__(name):
-    if name not in _HOMES:
-        raise AttributeError(f"module 'wengert.cuda' has no attribute {name!r}")
-    value = globals()[name] = getattr(_import_module(_HOMES[name]), name)
-    return value
+if not TYPE_CHECKING:  # with a `__getattr__` every name would seem to exist
+
+    def __getattr__(name):
+        if name not in _HOMES:
+            raise AttributeError(f"module 'wengert.cuda' has no attribute {name!r}")
+        value = globals()[name] = getattr(_import_module(_HOMES[name]), name)
+        return value
 
 
 def __dir__():
-    return [*globals(), *_HOMES]
+    return sorted(__all__)

@@ -5,3 +5,7 @@ from wengert.distributed.reduction import Cost, simulate
 from wengert.distributed.sums import SumOver, split_rows, sum_over
 
 __all__ = ["Cost", "SumOver", "WorkerPlan", "simulate", "split_rows", "sum_over"]
+
+
+def __dir__():
+    return sorted(__all__)

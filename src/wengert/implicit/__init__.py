@@ -33,4 +33,4 @@ if not TYPE_CHECKING:  # with a `__getattr__` every name would seem to exist
 
 
 def __dir__():
-    return [*globals(), *_HOMES]
+    return sorted(__all__)
