@@ -1,5 +1,7 @@
 """The directive ``{chart}``: charts of the measurements in ``performance/tables.md``.
 
+A page has each chart twice, and the style sheet shows the narrow one on small screens.
+
 ``python docs/_charts.py`` writes the chart of README.md, ``docs/_static/derivative-times.svg``.
 Cells without a measured time, such as "fails" or an estimate, are not drawn.
 """
@@ -84,14 +86,15 @@ def log_axis(ax):
     ax.minorticks_off()
 
 
-def derivative_times(figure):
-    """Time of a derivative relative to f, for three workloads."""
+def derivative_times(figure, is_narrow):
+    """Time of a derivative relative to f, for three workloads: side by side, or one below another."""
     rows = {(row["derivative"], row["size"]): row for row in table("Warm calls, at new points")}
-    axes = figure.subplots(1, len(WORKLOADS), sharey=True)
+    layout = (len(WORKLOADS), 1) if is_narrow else (1, len(WORKLOADS))
+    axes = figure.subplots(*layout, sharex=is_narrow, sharey=True)
     names = list(SHOWN)[::-1]
     for ax, (key, title) in zip(axes, WORKLOADS.items()):
         log_axis(ax)
-        ax.set(title=title, xlim=(4e-3, 6e4), xticks=[0.01, 1, 100, 10000])
+        ax.set(title=title.replace("\n", " ") if is_narrow else title, xlim=(4e-3, 6e4), xticks=[0.01, 1, 100, 10000])
         ax.axvline(1.0, color=GREY, linewidth=0.8, linestyle=":")
         for place, name in enumerate(names):
             value = ratio(rows[key][name])
@@ -102,11 +105,14 @@ def derivative_times(figure):
             ax.text(value * 1.25, place, times(value), va="center", fontsize=8.5)
         ax.tick_params(axis="y", length=0)
     axes[0].set_yticks(range(len(names)), [SHOWN[name] for name in names])
-    axes[1].set_xlabel("time of the derivative / time of the function (log scale; shorter is better)")
+    if is_narrow:
+        axes[-1].set_xlabel("time of the derivative / time of the function\n(log scale; shorter is better)")
+    else:
+        axes[1].set_xlabel("time of the derivative / time of the function (log scale; shorter is better)")
 
 
-def beside_best(figure, heading, read, series):
-    """Our time over that of the fastest other package, a line per row of a table."""
+def beside_best(figure, is_narrow, heading, read, series):
+    """Our time over that of the fastest other package, a line per row of a table, with its name beside or above it."""
     rows = [row for row in table(heading) if heading == "First call" or not row["derivative"].endswith("(linear)")]
     quotients = {}
     for row in rows:
@@ -121,35 +127,44 @@ def beside_best(figure, heading, read, series):
         mean = geometric_mean(values)
         label = f"{name} (geometric mean {mean:.2g}x)"
         ax.plot(values, range(len(names)), "o", color=colour, markersize=5, label=label)
-    ax.set_yticks(range(len(names)), names, fontsize=8)
+    ax.set_yticks(range(len(names)), [] if is_narrow else names, fontsize=8)
+    if is_narrow:
+        for place, name in enumerate(names):
+            ax.text(0.01, place + 0.2, name, transform=ax.get_yaxis_transform(), fontsize=8)
     ax.grid(axis="y", color=GREY, linewidth=0.3, alpha=0.5)
     ax.tick_params(axis="y", length=0)
-    ax.set_xlabel("our time / time of the fastest other package (log scale; left of the line: we are faster)")
-    ax.legend(loc="lower left", bbox_to_anchor=(-0.3, 1.0), ncols=2)
+    ax.set_ylim(-0.8, len(names))
+    ax.set_xlabel("our time / time of the fastest other package (log scale)")
+    if is_narrow:
+        ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0))
+    else:
+        ax.legend(loc="lower left", bbox_to_anchor=(-0.3, 1.0), ncols=2)
 
 
-def later_calls(figure):
-    beside_best(figure, "Warm calls, at new points", ratio, {"VM": "compiled, VM", "LLVM": "compiled, LLVM"})
+def later_calls(figure, is_narrow):
+    series = {"VM": "compiled, VM", "LLVM": "compiled, LLVM"}
+    beside_best(figure, is_narrow, "Warm calls, at new points", ratio, series)
 
 
-def first_calls(figure):
-    beside_best(figure, "First call", seconds, {"eager": "not compiled", "VM": "compiled, VM"})
+def first_calls(figure, is_narrow):
+    beside_best(figure, is_narrow, "First call", seconds, {"eager": "not compiled", "VM": "compiled, VM"})
 
 
+#: the function that draws a chart, and its size in inches, wide and narrow
 CHARTS = {
-    "derivative-times": (derivative_times, (9.6, 3.1)),
-    "later-calls": (later_calls, (8.6, 6.0)),
-    "first-calls": (first_calls, (8.6, 6.4)),
+    "derivative-times": (derivative_times, (9.6, 3.1), (4.4, 7.4)),
+    "later-calls": (later_calls, (8.6, 6.0), (4.4, 9.0)),
+    "first-calls": (first_calls, (8.6, 6.4), (4.4, 9.6)),
 }
 
 
-def svg(name):
+def svg(name, is_narrow=False):
     """Return a chart as SVG."""
-    draw, size = CHARTS[name]
+    draw, *sizes = CHARTS[name]
     with rc_context(STYLE):
-        figure = Figure(figsize=size, layout="constrained")
+        figure = Figure(figsize=sizes[is_narrow], layout="constrained")
         figure.patch.set_alpha(0)
-        draw(figure)
+        draw(figure, is_narrow)
         for ax in figure.axes:
             ax.patch.set_alpha(0)
         written = io.StringIO()
@@ -167,8 +182,11 @@ class Chart(SphinxDirective):
     def run(self):
         self.env.note_dependency(str(TABLES))
         self.env.note_dependency(__file__)
-        picture = svg(self.arguments[0]).replace("<svg", '<svg style="max-width: 100%; height: auto"', 1)
-        html = f'<div class="chart" role="img" aria-label="{self.options["alt"]}">{picture}</div>'
+        html = ""
+        for shape in ("wide", "narrow"):
+            picture = svg(self.arguments[0], shape == "narrow")
+            picture = picture.replace("<svg", '<svg style="max-width: 100%; height: auto"', 1)
+            html += f'<div class="chart {shape}" role="img" aria-label="{self.options["alt"]}">{picture}</div>'
         return [nodes.raw("", html, format="html")]
 
 

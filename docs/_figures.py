@@ -20,6 +20,9 @@ INK, FORWARD, BACKWARD, PAPER = "#22262b", "#5b6672", "#b1401d", "#ffffff"
 
 STYLE = style(FORWARD, INK, 10, **{"axes.titlesize": 11})
 
+#: scale below which a drawing scrolls instead of shrinking further, so that its text stays legible
+LEAST_SCALE = 0.53
+
 
 def draw_list(figure, names, formulas, operands, rows):
     """Draw the slots of a tape in a row, an arc from each operand, and below each slot its formula and rows of values.
@@ -110,7 +113,9 @@ class Drawing(SphinxDirective):
             svg = io.StringIO()
             figure.savefig(svg, format="svg", metadata={"Date": None})
         svg = svg.getvalue()
-        svg = svg[svg.index("<svg") :].replace("<svg", '<svg style="max-width: 100%; height: auto"', 1)
+        least = round(LEAST_SCALE * 96 * size[0])
+        style = f"min-width: {least}px; max-width: 100%; height: auto"
+        svg = svg[svg.index("<svg") :].replace("<svg", f'<svg style="{style}"', 1)
         html = f'<div class="drawing" role="img" aria-label="{self.arguments[0]}">{svg}</div>'
         return [nodes.raw("", html, format="html")]
 

@@ -1,6 +1,7 @@
 """Settings of the gallery; figures are transparent with grey axes, so that they suit light and dark pages."""
 
 from _style import GREY, style
+from cycler import cycler
 
 STYLE = style(
     GREY,
@@ -8,6 +9,7 @@ STYLE = style(
     11,
     **{
         "axes.facecolor": "none",
+        "axes.prop_cycle": cycler(color=("#3d8fd1", "#e8822e", "#3aa655", "#d9534f", "#9673c9", "#a8766a")),
         "axes.titlecolor": GREY,
         "figure.constrained_layout.use": True,
         "figure.facecolor": "none",

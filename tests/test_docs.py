@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import inspect
 import itertools
+import json
 import re
 import subprocess
 import sys
@@ -173,6 +174,8 @@ def test_chart_of_the_readme_shows_the_measured_figures():
         for text in (charts.README_CHART.read_text(encoding="utf-8"), charts.svg("derivative-times"))
     )
     assert shown == measured and "0.043" in shown
+    stated = re.search(r":alt: Time of a derivative.*", (DOCS / "index.md").read_text(encoding="utf-8"))
+    assert set(re.findall(r"\d+\.?\d*(?=,| and| times)", stated[0])) <= set(shown)
     assert f"docs/_static/{charts.README_CHART.name}" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -183,6 +186,20 @@ def test_means_of_the_performance_page_are_those_of_the_tables():
     page = (DOCS / "performance.md").read_text(encoding="utf-8")
     stated = re.findall(r"\| (\d+ of \d+) \| ([\d.]+) \|$", page, re.MULTILINE)
     assert stated == found[:3] + found[6:8]
+
+
+#: the page that the search of the site gives first, by an index entry marked as main
+FOUND_FIRST = {
+    "install": "install",
+    "uncertainty": "how-to/uncertainty",
+    "pytorch": "how-to/coming-from",
+    "jax": "how-to/coming-from",
+    "sparse": "how-to/sparse",
+    "solve_ivp": "how-to/ode-sensitivities",
+    "gpu": "how-to/gpu",
+    "bayesian": "how-to/bayesian",
+    "fit": "tutorial/first-jacobian",
+}
 
 
 def test_the_site_builds_without_warnings(tmp_path):
@@ -198,5 +215,9 @@ def test_the_site_builds_without_warnings(tmp_path):
     assert "spsolve_triangular" in html and "solve for the gain with wengert.scipy.optimize.root" in html
     search = (tmp_path / "html" / "searchindex.js").read_text(encoding="utf-8")
     assert "How-to guides" in search and "The tape records opcodes" not in search  # a decision
+    entries = json.loads(re.search(r'"indexentries":({.*?}),"', search)[1])
+    names = json.loads(re.search(r'"docnames":(\[.*?\])', search)[1])
+    for word, page in FOUND_FIRST.items():
+        assert page in [names[place] for place, _, is_main in entries[word] if is_main], word
     for page in ("explanation/tape", "tutorial/first-jacobian", "tutorial/second-derivatives", "index", "performance"):
         assert "<svg" in (tmp_path / "html" / f"{page}.html").read_text(encoding="utf-8")

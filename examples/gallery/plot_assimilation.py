@@ -46,3 +46,6 @@ plt.xlabel("position (m)")
 plt.ylabel("temperature (K)")
 plt.legend()
 plt.show()
+
+# %%
+# The estimate is smooth between the sensors (triangles), since the cost penalises jumps.

@@ -35,3 +35,6 @@ for axis, values, name in zip(axes, (delta, gamma, speed), ("delta", "gamma (1/E
     axis.set_ylabel(name)
 axes[-1].set_xlabel("spot price (EUR)")
 plt.show()
+
+# %%
+# First, second and third derivative of the price in the spot price, half a year before maturity.

@@ -52,3 +52,6 @@ plt.xlabel("time (s)")
 plt.ylabel("height (m)")
 plt.legend()
 plt.show()
+
+# %%
+# Height of the ball for the fitted values; dots mark the impacts that were heard.

@@ -47,3 +47,6 @@ plt.xlabel("position")
 plt.ylabel("temperature $u$")
 plt.legend()
 plt.show()
+
+# %%
+# Solutions from a small start (solid) and from a large one (dashed).  They approach each other towards the fold.

@@ -38,3 +38,6 @@ plt.colorbar(label="concentration of $u$")
 plt.xlabel("time")
 plt.ylabel("position")
 plt.show()
+
+# %%
+# Concentration of :math:`u` over time and position; all quantities are dimensionless.

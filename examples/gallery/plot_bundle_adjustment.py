@@ -45,3 +45,6 @@ plt.spy(fit.jac, markersize=0.4, aspect="auto", color="C0")
 plt.xlabel("camera parameters, then points")
 plt.ylabel("residual")
 plt.show()
+
+# %%
+# Nonzeros of the Jacobian: six parameters of each camera on the left, three coordinates of each point on the right.

@@ -46,3 +46,6 @@ plt.xlabel("time (s)")
 plt.ylabel("counts (1000/s)")
 plt.legend()
 plt.show()
+
+# %%
+# Measurements with their standard deviation, and the fitted decay with two standard deviations on either side.

@@ -51,3 +51,6 @@ plt.xlabel("depth (m)")
 plt.ylabel("temperature (K)")
 plt.legend()
 plt.show()
+
+# %%
+# The mean of the process, with two standard deviations on either side: it is least certain at the ends.

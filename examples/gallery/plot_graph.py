@@ -51,3 +51,6 @@ plt.colorbar(label="distance found")
 plt.xlabel("east (km)")
 plt.ylabel("north (km)")
 plt.show()
+
+# %%
+# Nodes, coloured by the distance that they have learned; the two yellow ones cannot be reached.

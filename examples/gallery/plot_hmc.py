@@ -43,3 +43,6 @@ plt.plot(*samples.T, ".", markersize=2, alpha=0.5)
 plt.xlabel("$q_1$")
 plt.ylabel("$q_2$")
 plt.show()
+
+# %%
+# 3000 samples of the density, whose coordinates are dimensionless.

@@ -52,3 +52,6 @@ plt.xlabel("time (days)")
 plt.ylabel("water level (m)")
 plt.legend()
 plt.show()
+
+# %%
+# Measurements, the true water level, and the level that the filter finds with the estimated variances.

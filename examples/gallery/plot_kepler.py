@@ -50,3 +50,6 @@ plt.ylabel("radial velocity (m/s)")
 plt.ylim(-65, 115)
 plt.legend(loc="upper center", ncols=2)
 plt.show()
+
+# %%
+# Measurements with their standard deviation, and the fitted orbit.

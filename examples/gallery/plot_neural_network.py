@@ -31,13 +31,13 @@ def loss(params, x, target):
     return np.mean(np.logaddexp(0, -target * network(params, x)))
 
 
-gradient = wg.compile(wg.value_and_grad(loss))
-first, second, history = {}, {}, []
+gradient = wg.compile(wg.grad(loss))
+first, second = {}, {}
 for step in range(1, 601):
     total = dict.fromkeys(params, 0.0)
     for _ in range(2):  # two minibatches for each update
         batch = rng.choice(400, 50, replace=False)
-        value, found = gradient(params, points[batch], side[batch])
+        found = gradient(params, points[batch], side[batch])
         total = {name: total[name] + found[name] / 2 for name in params}
     norm = np.sqrt(sum(np.sum(g**2) for g in total.values()))
     for name, g in total.items():
@@ -46,7 +46,6 @@ for step in range(1, 601):
         second[name] = 0.99 * second.get(name, 0) + 0.01 * g**2
         mean, square = first[name] / (1 - 0.9**step), second[name] / (1 - 0.99**step)
         params[name] = params[name] - 0.01 * mean / (np.sqrt(square) + 1e-8)
-    history.append(value)
 print(f"right for {np.mean(np.sign(network(params, points)) == side):.1%} of the points")
 
 grid = np.stack(np.meshgrid(*2 * [np.linspace(-1.2, 1.2, 80)]), -1)
@@ -56,3 +55,6 @@ plt.gca().set_aspect("equal")
 plt.xlabel("$x_1$")
 plt.ylabel("$x_2$")
 plt.show()
+
+# %%
+# The training points, and the regions in which the network predicts each spiral.

@@ -21,8 +21,8 @@ def rate(t, y, p):
     return np.stack([p[0] * prey - p[1] * prey * predators, p[2] * prey * predators - p[3] * predators])
 
 
-def simulate(p):
-    return solve_ivp(rate, (0.0, 20.0), start, args=(p,), t_eval=time, rtol=1e-6).y
+def simulate(p, times=time):
+    return solve_ivp(rate, (0.0, 20.0), start, args=(p,), t_eval=times, rtol=1e-6).y
 
 
 truth = np.array([1.1, 0.4, 0.1, 0.4])
@@ -39,10 +39,14 @@ error = np.sqrt(np.diag(np.linalg.inv(fit.jac.T @ fit.jac)))
 for name, value, relative in zip(("growth", "predation", "conversion", "death"), np.exp(fit.x), error):
     print(f"{name:10} {value:.3f} +- {value * relative:.3f}")
 
+fine = np.linspace(0.0, 20.0, 200)
 for k, name in enumerate(("prey", "predators")):
     plt.plot(time, counts[k], "o", markersize=3, color=f"C{k}")
-    plt.plot(time, simulate(np.exp(fit.x))[k], color=f"C{k}", label=name)
+    plt.plot(fine, simulate(np.exp(fit.x), fine)[k], color=f"C{k}", label=name)
 plt.xlabel("time (years)")
 plt.ylabel("population (thousands)")
 plt.legend()
 plt.show()
+
+# %%
+# Counts (dots), and the solution with the fitted rates (lines).

@@ -43,3 +43,6 @@ plt.step(time[:-1], best.x, where="post", label="force (N)")
 plt.xlabel("time (s)")
 plt.legend()
 plt.show()
+
+# %%
+# The force is largest at the start and then works against the wind.

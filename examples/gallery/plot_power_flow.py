@@ -24,7 +24,6 @@ reactive = np.array([0, 12.7, 19, -3.9, 1.6, 7.5, 0, 0, 16.6, 5.8, 1.8, 1.6, 5.8
 plants, a, b = np.array([0, 1, 2, 5, 7]), np.array([0.0430293, 0.25, 0.01, 0.01, 0.01]), np.array([20, 20, 40, 40, 40])
 limits = [(0.94, 1.06)] * 14 + [(-1, 1)] * 14 + [(0, 3.324), (0, 1.4), (0, 1), (0, 1), (0, 1)]
 limits += [(0, 0.1), (-0.4, 0.5), (0, 0.4), (-0.06, 0.24), (-0.06, 0.24)]
-
 start, end = lines[:, :2].T.astype(int) - 1
 y, tap = 1 / (lines[:, 2] + 1j * lines[:, 3]), lines[:, 5]
 Y = np.diag([0j] * 8 + [0.19j] + [0j] * 5)  # admittances; a capacitor at bus 9
@@ -50,10 +49,12 @@ def prices(load):  # in $/MWh, with the generation in MW
 price, generation = prices(active)
 slopes = wg.jacobian(lambda load: prices(load)[0])(active)
 print("generation", generation.round(1), f"MW for {np.sum(a * generation**2 + b * generation):.2f} $/h")
-fig, (left, right) = plt.subplots(2, 1, figsize=(6, 6.5), layout="constrained", height_ratios=(1, 1.6))
-left.bar(np.arange(1, 15), price)
-left.set(ylabel="price ($/MWh)", xlabel="bus", ylim=(0.98 * price.min(), 1.01 * price.max()), xticks=np.arange(1, 15))
-shown = right.imshow(slopes, cmap="viridis", extent=(0.5, 14.5, 14.5, 0.5), aspect="auto")
-right.set(xlabel="load at bus", ylabel="price at bus", xticks=np.arange(1, 15), yticks=np.arange(1, 15))
-fig.colorbar(shown, label="change of price ($/MWh per MW)")
+fig, (above, below) = plt.subplots(2, 1, figsize=(4.8, 6.8), layout="constrained", height_ratios=(1, 1.6))
+above.bar(np.arange(1, 15), price)
+above.set(ylabel="price ($/MWh)", xlabel="bus", ylim=(0.98 * price.min(), 1.01 * price.max()), xticks=np.arange(2, 15, 2))
+shown = below.imshow(slopes, cmap="viridis", extent=(0.5, 14.5, 14.5, 0.5), aspect="auto")
+below.set(xlabel="load at bus", ylabel="price at bus", xticks=np.arange(2, 15, 2), yticks=np.arange(2, 15, 2))
+fig.colorbar(shown, ax=below, label="change of price ($/MWh per MW)")
 plt.show()
+# %%
+# Above: the price at each bus.  Below: how a load at one bus changes the price at another.

@@ -40,3 +40,6 @@ plt.xlabel("length (m)")
 plt.ylabel("load (N)")
 plt.legend()
 plt.show()
+
+# %%
+# The robust loss follows the bulk of the data, while least squares are pulled towards the outliers.

@@ -44,3 +44,6 @@ plt.xlabel("time (h)")
 plt.ylabel("temperature (K)")
 plt.legend()
 plt.show()
+
+# %%
+# Late values have large errors, because little of the sample is left by then.

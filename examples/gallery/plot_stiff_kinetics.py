@@ -49,3 +49,6 @@ plt.xlabel("time (s)")
 plt.ylabel("scaled concentration")
 plt.legend()
 plt.show()
+
+# %%
+# Measurements (dots) and fitted concentrations (lines), divided by the largest concentration of each species.

@@ -40,3 +40,6 @@ plt.xlabel("period (s)")
 plt.ylabel("density (1/s)")
 plt.legend()
 plt.show()
+
+# %%
+# The density from first and second derivatives, over a histogram of samples, which is slightly skewed.
