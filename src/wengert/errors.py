@@ -336,7 +336,7 @@ class RootFindingWarning(UserWarning):
 
 
 class CachedValueWarning(UserWarning):
-    """A traced value was found equal to a plain one, as where a cache keeps the last point and its values.
+    """A traced value was found equal to a plain one, as in a cache of the last point.
 
     If an earlier plain call filled the cache, the values that it returns count as constants.
     Comparisons with zero give no warning, nor do those of scalars with numbers of up to ten digits.
