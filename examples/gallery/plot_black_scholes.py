@@ -37,4 +37,4 @@ axes[-1].set_xlabel("spot price (EUR)")
 plt.show()
 
 # %%
-# First, second and third derivative of the price in the spot price, half a year before maturity.
+# First, second and third derivative of the price with respect to the spot price, half a year before maturity.

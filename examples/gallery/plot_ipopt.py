@@ -57,4 +57,4 @@ below.set(xlabel="variable", ylabel="constraint", ylim=(2 * n + 2, -1))
 plt.show()
 
 # %%
-# Above: the optimal motion and force; the speed keeps to its bound (dotted).  Below: the pattern from ``wengert.nlp``.
+# Above: the optimal motion and force; the speed respects its bound (dotted).  Below: the pattern from ``wengert.nlp``.

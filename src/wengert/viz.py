@@ -180,7 +180,7 @@ def passes(
     Parameters
     ----------
     f : callable or Program
-        A NumPy function, which is recorded; or a program, which has been through the first passes already.
+        A NumPy function, which is recorded; or a program, to which the first passes have been applied already.
     x : array_like or container
         Example of the first argument of a function, as for `wengert.record`.
     args, kwargs : tuple, dict

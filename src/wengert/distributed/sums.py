@@ -321,7 +321,7 @@ def sum_over(f: Callable, chunks: Any, *, workers: Any = None, progress: bool = 
     ValueError
         If results of `f` differ in shape, or there are no chunks.
     concurrent.futures.BrokenExecutor
-        If processes of an own pool ended four times during one sum.
+        If its own processes died four times during one sum.
 
     See Also
     --------
@@ -338,7 +338,7 @@ def sum_over(f: Callable, chunks: Any, *, workers: Any = None, progress: bool = 
     with it takes a second one. The Jacobian of a vector takes one pass for each block of rows or columns.
 
     An error that `f` raises carries a note that names the chunk.
-    Values that derivatives are taken of must reach `f` through `theta`; another one that `f` reads raises an error.
+    Differentiated values must reach `f` through `theta`; a traced value that `f` reads from elsewhere raises an error.
     Processes read what `f` reads from outside when they start; they do not see later changes.
 
     Examples

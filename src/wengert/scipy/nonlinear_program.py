@@ -39,7 +39,7 @@ def nlp(
     objective : callable
         ``objective(x, *args)`` returns a scalar, using NumPy functions.
     constraints : (callable, lower, upper) or SciPy's forms
-        A function ``c(x, *args)`` with the limits of its elements, equal ones for an equation; or dictionaries,
+        A function ``c(x, *args)`` with lower and upper limits of its values, equal for an equation; or dictionaries,
         `LinearConstraint` and `NonlinearConstraint` of `scipy.optimize`, or a list of these; None or ``()`` for none.
     x0 : array_like, shape (n,)
         Start of the search, where the functions are recorded.

@@ -151,7 +151,7 @@ class Colouring:
             raise PatternError(f"not a {self.kind} colouring: {complaint}")
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the nonzeros in the colour of the product that determines them; rings for row products.
+        """Draw each nonzero in the colour of the product that determines it; rings stand for products of rows.
 
         Parameters
         ----------
