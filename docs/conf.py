@@ -20,7 +20,7 @@ extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autos
 extensions += ["sphinx.ext.mathjax", "sphinx-mathjax-offline"]
 extensions += ["sphinx.ext.intersphinx", "sphinx.ext.viewcode", "sphinx_copybutton", "sphinx_design"]
 extensions += ["sphinx_gallery.gen_gallery"]
-extensions += ["_accuracy", "_charts", "_coverage", "_figures", "_special"]
+extensions += ["_accuracy", "_charts", "_coverage", "_figures", "_links", "_special"]
 exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py"]
 templates_path = ["_templates"]
 

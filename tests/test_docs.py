@@ -213,6 +213,9 @@ def test_the_site_builds_without_warnings(tmp_path):
     assert "numpy.linalg.solve" in html and "scipy.special.erf" in html
     html = (tmp_path / "html" / "reference" / "scipy.html").read_text(encoding="utf-8")
     assert "spsolve_triangular" in html and "solve for the gain with wengert.scipy.optimize.root" in html
+    html = (tmp_path / "html" / "how-to" / "ode-sensitivities.html").read_text(encoding="utf-8")
+    links = set(re.findall(r'href="[^"]*/reference/generated/([\w.]+).html#', html))
+    assert {"wengert.grad", "scipy.integrate.solve_ivp"} <= links  # names in prose
     search = (tmp_path / "html" / "searchindex.js").read_text(encoding="utf-8")
     assert "How-to guides" in search and "The tape records opcodes" not in search  # a decision
     entries = json.loads(re.search(r'"indexentries":({.*?}),"', search)[1])

@@ -269,7 +269,7 @@ def jacobian(
         Format of the sparse array. Structural zeros are kept. Results share their index arrays, which are read-only.
     workers : int, executor or map-like callable, optional
         Divides blocks of columns or rows among workers, as for `wengert.distributed.sum_over`; a number stands for
-        threads if `f` is compiled or the derivative sparse, else for processes. For one array and an array as result.
+        threads if `f` is compiled or the derivative sparse, else for processes. `x` and the result must be arrays.
         `explain` and ``.plan``, or ``.divisions`` if it is sparse, tell whether workers were estimated to be faster.
 
     Returns

@@ -146,7 +146,7 @@ def root(call):
 
     Method ``'newton'``, which SciPy does not have, is Newton's method with the exact Jacobian, sparse for large
     systems, and with damping. It finds a root, not necessarily the one that MINPACK finds. Its option is ``maxiter``,
-    and `tol` is the last correction relative to x.
+    and `tol` bounds the last correction relative to `x`.
     """
     if call["method"].lower() == "newton" and call.options["derivs"] == "auto":  # SciPy's own `root` has no such method
         return _newton_root(call)
