@@ -13,7 +13,7 @@ from benchmarks.packages.verdict import VERDICTS
 INTRODUCTION = """\
 # Published packages
 
-This page lists packages that were written without differentiation in mind, and are called unmodified from a user's function.
+Packages that were written without differentiation in mind are called unmodified from a user's function.
 The functions are in `benchmarks/packages/cases`, and their Jacobians are compared with extrapolated differences.
 The table is written by `python -m benchmarks.packages --compiled --markdown`.
 
