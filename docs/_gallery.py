@@ -21,6 +21,26 @@ STYLE = style(
 )
 
 
+#: the order of the scripts: fits, inference and learning, simulation, control and optimisation
+ORDER = """
+    curve_fit robust_fit uncertainty ode_parameters stiff_kinetics bouncing_ball kepler spline registration
+    bundle_adjustment bilevel
+    gaussian_process kalman hmc neural_network graph
+    bratu brusselator assimilation
+    optimal_control shooting ipopt power_flow portfolio black_scholes
+""".split()
+
+
+class ByTopic:
+    """Key that sorts the scripts by `ORDER`, as sphinx-gallery makes it for a folder."""
+
+    def __init__(self, folder):
+        pass
+
+    def __call__(self, name):
+        return ORDER.index(name.removeprefix("plot_").removesuffix(".py"))
+
+
 def set_style(gallery_conf, name):
     """Set Matplotlib's parameters before each script."""
     import matplotlib.pyplot as plt
@@ -34,7 +54,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": "/plot_",
     "reset_modules": ("_gallery.set_style",),  # named, since the configuration is pickled
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "_gallery.ByTopic",
     "copyfile_regex": r"GALLERY_HEADER\.rst",
     "remove_config_comments": True,
     "min_reported_time": 1e9,
