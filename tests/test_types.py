@@ -63,6 +63,8 @@ def test_types_have_documentation(name):
         (wg.grad(abs), typing.Derivative),
         (wg.jacobian(abs), typing.Jacobian),
         (wg.jacobian(abs, sparse=True), typing.SparseDerivative),
+        (wg.jacobian(wg.compile(abs), sparse=True), typing.SparseDerivative),
+        (wg.compile(wg.jacobian(abs, sparse=True)), typing.SparseDerivative),
         (wg.compile(lambda x: x), typing.Compiled),
         (wg.compile(wg.grad(lambda x: x)), typing.CompiledDerivative),
     ],

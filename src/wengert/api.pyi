@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from wengert.program.program import Program
+from wengert.sparse.colours import Colouring
 from wengert.typing import Compiled, CompiledDerivative, Derivative, Jacobian, Pullback, SparseDerivative
 
 P = ParamSpec("P")
@@ -19,8 +20,16 @@ F: TypeAlias = Callable[..., Any]
 Array: TypeAlias = NDArray[Any]
 Numbers: TypeAlias = float | Sequence[float] | Array
 Argnums: TypeAlias = int | Sequence[int] | slice
+
+class SparseArray(Protocol):
+    """A sparse array of SciPy."""
+
+    def tocoo(self, copy: bool = ...) -> Any: ...
+
 No: TypeAlias = Literal[False]
 Yes: TypeAlias = Literal[True]
+Pattern: TypeAlias = Literal[True, "auto"] | SparseArray | Array | Colouring
+Sparse: TypeAlias = bool | Pattern
 
 # ---- options; those that decide the type of the result are parameters
 
@@ -152,7 +161,7 @@ def jacobian(  # type: ignore[overload-overlap]
     argnums: Argnums = 0,
     value: bool = False,
     has_aux: bool = False,
-    sparse: Any = False,
+    sparse: No = False,
     **options: Unpack[_Jacobian],
 ) -> CompiledDerivative[P, Any]: ...
 @overload
@@ -190,8 +199,12 @@ def jacobian(
 ) -> Jacobian[P, Any]: ...
 @overload
 def jacobian(
-    f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Any, **options: Unpack[_Jacobian]
+    f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Pattern, **options: Unpack[_Jacobian]
 ) -> SparseDerivative[P, Any]: ...
+@overload
+def jacobian(
+    f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Sparse, **options: Unpack[_Jacobian]
+) -> Derivative[P, Any]: ...
 @overload
 def jacobian(
     f: Callable[..., Numbers],
@@ -237,7 +250,7 @@ def jacobian(
     argnums: Argnums = 0,
     value: bool = False,
     has_aux: bool = False,
-    sparse: Any = False,
+    sparse: Sparse = False,
     **options: Unpack[_Jacobian],
 ) -> Any: ...
 
@@ -249,7 +262,7 @@ def jacfwd(  # type: ignore[overload-overlap]
     argnums: Argnums = 0,
     value: bool = False,
     has_aux: bool = False,
-    sparse: Any = False,
+    sparse: No = False,
     **options: Unpack[_OneMode],
 ) -> CompiledDerivative[P, Any]: ...
 @overload
@@ -287,8 +300,12 @@ def jacfwd(
 ) -> Jacobian[P, Any]: ...
 @overload
 def jacfwd(
-    f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Any, **options: Unpack[_OneMode]
+    f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Pattern, **options: Unpack[_OneMode]
 ) -> SparseDerivative[P, Any]: ...
+@overload
+def jacfwd(
+    f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Sparse, **options: Unpack[_OneMode]
+) -> Derivative[P, Any]: ...
 @overload
 def jacfwd(
     f: Callable[..., Numbers],
@@ -334,7 +351,7 @@ def jacfwd(
     argnums: Argnums = 0,
     value: bool = False,
     has_aux: bool = False,
-    sparse: Any = False,
+    sparse: Sparse = False,
     **options: Unpack[_OneMode],
 ) -> Any: ...
 
@@ -397,7 +414,7 @@ def hessian(
     argnums: Argnums = 0,
     value: bool = False,
     has_aux: bool = False,
-    sparse: Any = False,
+    sparse: No = False,
     **options: Unpack[_Hessian],
 ) -> CompiledDerivative[P, Any]: ...
 @overload
@@ -435,8 +452,12 @@ def hessian(
 ) -> Derivative[P, Any]: ...
 @overload
 def hessian(
-    f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Any, **options: Unpack[_Hessian]
+    f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Pattern, **options: Unpack[_Hessian]
 ) -> SparseDerivative[P, Any]: ...
+@overload
+def hessian(
+    f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Sparse, **options: Unpack[_Hessian]
+) -> Derivative[P, Any]: ...
 @overload
 def hessian(
     f: F,
@@ -482,7 +503,7 @@ def hessian(
     argnums: Argnums = 0,
     value: bool = False,
     has_aux: bool = False,
-    sparse: Any = False,
+    sparse: Sparse = False,
     **options: Unpack[_Hessian],
 ) -> Any: ...
 
@@ -578,6 +599,10 @@ def primitive(f: None = None, **rules: Unpack[_Rules]) -> _Keeping: ...
 
 @overload
 def compile(f: None = None, **options: Unpack[_Compiler]) -> _Compiling: ...
+@overload
+def compile(  # type: ignore[overload-overlap]
+    f: SparseDerivative[P, R], **options: Unpack[_Compiler]
+) -> SparseDerivative[P, R]: ...
 @overload
 def compile(f: Derivative[P, R], **options: Unpack[_Compiler]) -> CompiledDerivative[P, R]: ...
 @overload

@@ -64,6 +64,7 @@ def jacobians(wide: bool) -> None:
     assert_type(wg.jacobian(residual, x), NDArray[Any])
     wg.jacobian(lambda u: [u[0], u[1]], x)
     wg.jacobian(residual, mode="reverse" if wide else "forward")(x)
+    wg.jacobian(residual, sparse=wide)(x)
     wg.jacfwd(residual)(x)
     wg.jacrev(residual, x)
     wg.hessian(loss)(x, 2.0)
@@ -81,6 +82,9 @@ def sparse() -> None:
     pattern = wg.sparsity(residual, x, order=1, kind="local")
     colours = wg.colouring(pattern, kind="star", method="dsatur")
     wg.hessian(loss, sparse=colours)(x, 2.0)
+    wg.jacobian(residual, sparse=pattern)(x)
+    wg.jacobian(residual, sparse=np.eye(3, dtype=bool))(x)
+    wg.jacobian(residual, x, sparse="auto")
 
 
 def products() -> None:
@@ -148,6 +152,10 @@ def decorated() -> None:
     compiled(x)
     derivative(x)
     also.fun(x)
+    of_compiled: SparseDerivative[[Array], Any] = wg.hessian(wg.compile(loss), sparse=True)
+    assert_type(of_compiled.values(x), NDArray[Any])
+    wg.jacobian(fast, sparse=True).values(x)
+    wg.compile(wg.jacobian(residual, sparse=True)).values(x)
 
 
 def other() -> None:
