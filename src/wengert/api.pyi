@@ -73,6 +73,13 @@ class _Rules(TypedDict, total=False):
     vjp: Callable[..., Any] | None
     sparsity: Any
 
+# ---- results; without Any among their arguments, which would keep mypy from choosing an overload of `compile`
+
+class _DerivativeOf(Derivative[P, Any], Protocol[P]): ...
+class _ValueAndDerivativeOf(Derivative[P, tuple[Any, Any]], Protocol[P]): ...
+class _JacobianOf(Jacobian[P, Any], Protocol[P]): ...
+class _SparseDerivativeOf(SparseDerivative[P, Any], Protocol[P]): ...
+
 # ---- operators
 
 @overload
@@ -94,11 +101,11 @@ def grad(
     value: No = False,
     has_aux: No = False,
     **options: Unpack[_Gradient],
-) -> Derivative[P, Any]: ...
+) -> _DerivativeOf[P]: ...
 @overload
 def grad(
     f: Callable[P, Any], /, *, argnums: Argnums = 0, value: Yes, has_aux: No = False, **options: Unpack[_Gradient]
-) -> Derivative[P, tuple[Any, Any]]: ...
+) -> _ValueAndDerivativeOf[P]: ...
 @overload
 def grad(
     f: Callable[P, Any],
@@ -108,7 +115,7 @@ def grad(
     value: bool = False,
     has_aux: bool = False,
     **options: Unpack[_Gradient],
-) -> Derivative[P, Any]: ...
+) -> _DerivativeOf[P]: ...
 @overload
 def grad(
     f: F, x: Array, /, *, argnums: int = 0, value: No = False, has_aux: No = False, **options: Unpack[_Gradient]
@@ -139,7 +146,7 @@ def value_and_grad(
 @overload
 def value_and_grad(
     f: Callable[P, Any], /, *, argnums: Argnums = 0, has_aux: No = False, **options: Unpack[_Arguments]
-) -> Derivative[P, tuple[Any, Any]]: ...
+) -> _ValueAndDerivativeOf[P]: ...
 @overload
 def value_and_grad(
     f: Callable[P, Any], /, *, argnums: Argnums = 0, has_aux: bool = False, **options: Unpack[_Arguments]
@@ -174,7 +181,7 @@ def jacobian(
     has_aux: No = False,
     sparse: No = False,
     **options: Unpack[_Jacobian],
-) -> Jacobian[P, Any]: ...
+) -> _JacobianOf[P]: ...
 @overload
 def jacobian(
     f: Callable[P, Any],
@@ -196,15 +203,15 @@ def jacobian(
     has_aux: bool = False,
     sparse: No = False,
     **options: Unpack[_Jacobian],
-) -> Jacobian[P, Any]: ...
+) -> _JacobianOf[P]: ...
 @overload
 def jacobian(
     f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Pattern, **options: Unpack[_Jacobian]
-) -> SparseDerivative[P, Any]: ...
+) -> _SparseDerivativeOf[P]: ...
 @overload
 def jacobian(
     f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Sparse, **options: Unpack[_Jacobian]
-) -> Derivative[P, Any]: ...
+) -> _DerivativeOf[P]: ...
 @overload
 def jacobian(
     f: Callable[..., Numbers],
@@ -275,7 +282,7 @@ def jacfwd(
     has_aux: No = False,
     sparse: No = False,
     **options: Unpack[_OneMode],
-) -> Jacobian[P, Any]: ...
+) -> _JacobianOf[P]: ...
 @overload
 def jacfwd(
     f: Callable[P, Any],
@@ -297,15 +304,15 @@ def jacfwd(
     has_aux: bool = False,
     sparse: No = False,
     **options: Unpack[_OneMode],
-) -> Jacobian[P, Any]: ...
+) -> _JacobianOf[P]: ...
 @overload
 def jacfwd(
     f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Pattern, **options: Unpack[_OneMode]
-) -> SparseDerivative[P, Any]: ...
+) -> _SparseDerivativeOf[P]: ...
 @overload
 def jacfwd(
     f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Sparse, **options: Unpack[_OneMode]
-) -> Derivative[P, Any]: ...
+) -> _DerivativeOf[P]: ...
 @overload
 def jacfwd(
     f: Callable[..., Numbers],
@@ -374,11 +381,11 @@ def derivative(
 @overload
 def derivative(
     f: Callable[P, Any], /, *, argnums: int = 0, value: No = False, has_aux: No = False, **options: Unpack[_Derivative]
-) -> Derivative[P, Any]: ...
+) -> _DerivativeOf[P]: ...
 @overload
 def derivative(
     f: Callable[P, Any], /, *, argnums: int = 0, value: Yes, has_aux: No = False, **options: Unpack[_Derivative]
-) -> Derivative[P, tuple[Any, Any]]: ...
+) -> _ValueAndDerivativeOf[P]: ...
 @overload
 def derivative(
     f: Callable[P, Any],
@@ -388,7 +395,7 @@ def derivative(
     value: bool = False,
     has_aux: bool = False,
     **options: Unpack[_Derivative],
-) -> Derivative[P, Any]: ...
+) -> _DerivativeOf[P]: ...
 @overload
 def derivative(
     f: F, x: Array, /, *, argnums: int = 0, value: No = False, has_aux: No = False, **options: Unpack[_Derivative]
@@ -427,7 +434,7 @@ def hessian(
     has_aux: No = False,
     sparse: No = False,
     **options: Unpack[_Hessian],
-) -> Derivative[P, Any]: ...
+) -> _DerivativeOf[P]: ...
 @overload
 def hessian(
     f: Callable[P, Any],
@@ -438,7 +445,7 @@ def hessian(
     has_aux: No = False,
     sparse: No = False,
     **options: Unpack[_Hessian],
-) -> Derivative[P, tuple[Any, Any]]: ...
+) -> _ValueAndDerivativeOf[P]: ...
 @overload
 def hessian(
     f: Callable[P, Any],
@@ -449,15 +456,15 @@ def hessian(
     has_aux: bool = False,
     sparse: No = False,
     **options: Unpack[_Hessian],
-) -> Derivative[P, Any]: ...
+) -> _DerivativeOf[P]: ...
 @overload
 def hessian(
     f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Pattern, **options: Unpack[_Hessian]
-) -> SparseDerivative[P, Any]: ...
+) -> _SparseDerivativeOf[P]: ...
 @overload
 def hessian(
     f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Sparse, **options: Unpack[_Hessian]
-) -> Derivative[P, Any]: ...
+) -> _DerivativeOf[P]: ...
 @overload
 def hessian(
     f: F,
