@@ -188,6 +188,12 @@ def test_means_of_the_performance_page_are_those_of_the_tables():
     assert stated == found[:3] + found[6:8]
 
 
+def test_the_gallery_lists_each_script_once():
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install '.[docs]'")
+    scripts = (ROOT / "examples" / "gallery").glob("plot_*.py")
+    assert sorted(load("_gallery").ORDER) == sorted(script.stem.removeprefix("plot_") for script in scripts)
+
+
 #: the page that the search of the site gives first, by an index entry marked as main
 FOUND_FIRST = {
     "install": "install",

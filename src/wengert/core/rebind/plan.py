@@ -720,7 +720,7 @@ def partial_like(value, args, keywords):
 
 
 def dispatching(f):
-    """Return a function that calls the copy of the function that f, made by `functools.singledispatch`, chooses."""
+    """Return a function that calls the copy of the implementation that `f`, of `functools.singledispatch`, selects."""
 
     def run(*args, **kwargs):
         if not args:
