@@ -627,7 +627,7 @@ class Compiled(Caller):
                 reading.frozen = known if frozen == known else frozen
                 try:
                     with unnoted():
-                        defers = self.tier == "auto"
+                        defers = self.tier != "llvm"  # which prepares for many calls
                         program = record.trace(self.f, args, kwargs, reading, self.exact, self._disabled, defers)
                     return program if self.tier == "auto" else program.tiered(self.tier)
                 except NotSeen:
@@ -747,6 +747,9 @@ class Compiled(Caller):
         if apart <= (0 if is_exact else max(MAX_ULPS, MAX_ROUNDING_GROWTH * path.rounding)):
             return True
         if not is_exact and _is_within_tolerances(path.program, y, expected, leaves):
+            return True
+        if is_first and not is_exact and _is_within_rounding(path.program, y, expected, leaves):
+            path.rounding = apart  # found without a trace
             return True
         # Either captured state has changed, which a new trace shows, or f amplifies rounding, as an exact one shows.
         with self._lock:
