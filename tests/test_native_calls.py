@@ -92,6 +92,16 @@ CASES = {
     "eigvalsh": [lambda x: np.sum(np.linalg.eigvalsh(symmetric(x, 6)) ** 2 * np.arange(6.0))],
     "svd": [lambda x: np.sum(np.linalg.svd(x[:12].reshape(4, 3), full_matrices=False)[1] ** 3)],
     "svdvals": [lambda x: np.sum(np.linalg.svd(x[:12].reshape(4, 3), compute_uv=False) ** 3)],
+    "lstsq": [
+        lambda x: np.sum(np.linalg.lstsq(A[:, :3], x[:8], rcond=None)[0] ** 2),
+        lambda x: np.sum(np.linalg.lstsq(A[:, :3], x[:16].reshape(8, 2), rcond=None)[1] ** 2),
+        lambda x: np.sum(np.linalg.lstsq(A[:3], x[:6].reshape(3, 2), rcond=1e-9)[0] ** 3),
+    ],
+    "pinv": [
+        lambda x: np.sum(np.linalg.lstsq(x[:24].reshape(8, 3), x[24:32], rcond=None)[0] ** 2),
+        lambda x: np.sum(np.linalg.lstsq(x[:24].reshape(3, 8), x[24:30].reshape(3, 2), rcond=None)[0] ** 2),
+        lambda x: np.linalg.lstsq(x[:24:2].reshape(4, 3), x[30:22:-2], rcond=-1)[1][0],
+    ],
     "fft": [lambda x: np.sum(np.abs(np.fft.fft(x)) ** 3), lambda x: np.sum(np.fft.fft(x, 10, norm="ortho").real ** 3)],
     "ifft": [lambda x: np.sum(np.fft.ifft(1j * np.arange(16.0) * np.fft.fft(x[:16])).real ** 3)],
     "rfft": [lambda x: np.sum(np.abs(np.fft.rfft(x[:15])) ** 3), lambda x: np.sum(np.abs(np.fft.rfft(x[:16])) ** 3)],
@@ -110,6 +120,12 @@ CASES = {
         lambda x: np.sum(np.logaddexp(x[:32], x[32:])) + np.sum(np.logaddexp2(x[:32], x[32:])),
         lambda x: np.sum(np.hypot(x[:32], x[32:])) + np.sum(np.cbrt(x)) + np.sum(np.float_power(x**2, 1.3)),
         lambda x: np.sum(np.expm1(x)) + np.sum(np.log1p(x**2)) + np.sum(np.deg2rad(x) ** 2),
+    ],
+    "conversions": [
+        lambda x: np.sum(x[:16] ** 2 * (3.0 * x[:16]).astype(int)),
+        lambda x: np.sum(x[np.abs(10.0 * x[:8]).astype(int)] ** 2 * A[0]),
+        lambda x: np.sum((x > 0.2).astype(float) * x**2) + np.sum((x > 0.3).astype(int) * x**3),
+        lambda x: np.sum(x[::3].reshape(2, 11)[:, ::-1].T.astype(int).astype(float) * x[:22].reshape(11, 2) ** 2),
     ],
     "contractions": [
         lambda x: np.einsum("i,ij,j->", x[:8], S, x[:8]),
@@ -143,7 +159,7 @@ def assert_close(found, expected, rtol):
 
 
 def test_each_rule_has_a_case_and_a_function():
-    assert native_calls.RULES.keys() == CASES.keys() - {"ufuncs", "contractions", "rearrangements"}
+    assert native_calls.RULES.keys() == CASES.keys() - {"ufuncs", "conversions", "contractions", "rearrangements"}
     wg.grad(np.sum)(np.ones(2))  # loads the rules
     rows = rows_of_numpy().values()
     named = {row.native for row in rows} | {row.scalars for row in rows} | {"strong", "getitem"}
@@ -245,6 +261,10 @@ MATRIX_FUNCTIONS = {
     "cholesky": lambda a: np.sum(np.linalg.cholesky(a)),
     "eigvalsh": lambda a: np.sum(np.linalg.eigvalsh(a)),
     "qr": lambda a: np.sum(np.linalg.qr(a)[1]),
+    "lstsq": lambda a: np.sum(np.linalg.lstsq(a, np.arange(5.0), rcond=None)[0]),
+    "lstsq, sums of squares": lambda a: np.sum(np.linalg.lstsq(a[:, :2], np.arange(5.0), rcond=None)[1]),
+    "lstsq, rank": lambda a: np.sum(a) * np.linalg.lstsq(a, np.arange(5.0), rcond=None)[2],
+    "pinv": lambda a: np.sum(np.linalg.pinv(a)),
 }
 SINGULAR = {
     "rank 0": np.zeros((5, 5)),
@@ -277,6 +297,18 @@ def test_matrices_without_a_regular_factor_are_as_in_eager_mode(name, matrix):
             assert found is expected
         else:
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300, -1e19, 2.0**63, -(2.0**63), 0.9999, -0.5, 123.7])
+def test_conversions_to_integers_are_those_of_numpy(value):
+    def f(x):
+        return np.sum(x[:2] ** 2) * (x.astype(int) % 7)
+
+    program = wg.record(f, np.array([1.5, 2.5, -3.5]))
+    assert not python_calls(program)
+    x = np.array([0.5, 1.0, value])
+    np.testing.assert_array_equal(program(x), f(x))
 
 
 def test_pivots_follow_the_matrix():

@@ -544,7 +544,14 @@ def _pinv(a, rcond=None, *, rtol=np._NoValue):
     return p
 
 
-structural(pseudo_inverse, pinv_wrt_matrix, jvp=(pinv_along_matrix,), stacked=True, dependence=MATRIXWISE)
+structural(
+    pseudo_inverse,
+    pinv_wrt_matrix,
+    jvp=(pinv_along_matrix,),
+    stacked=True,
+    dependence=MATRIXWISE,
+    native="pinv",
+)
 composed(np.linalg.pinv, _pinv)
 
 # least squares; packed results are rank, solution, singular values, residual sums of squares
@@ -634,8 +641,9 @@ def _lstsq(a, b, rcond=None):
     a, b = as_array(a), as_array(b)
     flat = packed_lstsq(a, b, rcond)
     rank, x, s, squares = unpacked(flat, *lstsq_shapes(flat, a, b))
-    rank, s, squares = np.rint(rank.real).astype(np.int32), s.real, squares.real
-    if np.any(s[rank:] > rounding(a) * s[:1]):
+    rank, s, squares = np.rint(rank.real), s.real, squares.real
+    count, rank = rank.astype(np.int64), rank.astype(np.int32)  # the dtype of the VM, and of NumPy's result
+    if np.any(s[count:] > rounding(a) * s[:1]):
         raise_nonsmooth("lstsq", RCOND_REASON)
     return x, squares, rank, s
 
@@ -646,5 +654,6 @@ structural(
     lstsq_wrt_right_side,
     jvp=(lstsq_along_matrix, lstsq_along_right_side),
     stacked=True,
+    native="lstsq",
 )
 composed(np.linalg.lstsq, _lstsq)

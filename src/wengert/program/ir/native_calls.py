@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from wengert.core.dispatch.methods import converted
 from wengert.program.ir import access, native_elements, native_matrices
 from wengert.program.ir.call import Call, Operand
 from wengert.program.ir.native_operands import (
@@ -81,7 +82,7 @@ _found: dict = {}
 def _native_call(call, types, dtype, shape):
     row = call.row
     fun = _OPERATORS.get(call.compute, call.compute)
-    if fun is not row.fun and call.compute not in _OPERATORS:
+    if fun is not row.fun and call.compute not in _OPERATORS and fun is not converted:
         return None
     found = None
     is_ufunc = isinstance(fun, np.ufunc) and not fun.signature
@@ -91,7 +92,9 @@ def _native_call(call, types, dtype, shape):
         if math.prod(shape) == 0:
             is_known = is_ufunc or access.is_product(call) or access.moves(call)
             return NativeCall("rearrange", (), (1, 0), dtype) if is_known else None
-        if (rule := RULES.get(word)) is not None:
+        if fun is converted:
+            found = native_elements.conversion(call, given, dtype, shape)
+        elif (rule := RULES.get(word)) is not None:
             found = rule(call, given, dtype, shape)
         elif is_ufunc:
             found = native_elements.ufunc_call(fun, call, given, dtype, shape)

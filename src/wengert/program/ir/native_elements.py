@@ -64,6 +64,18 @@ def _loop_of(fun, types):
     return found if all(t in TYPES for t in found) and f"{word[:-1]}->{word[-1]}" in fun.types else None
 
 
+def conversion(call, given, dtype, shape):
+    """Convert to another dtype, as ``astype`` does."""
+    x, to = call.args
+    found, n = given(x)[0], math.prod(shape)
+    if found == DOUBLE and dtype == to == INT:
+        return NativeCall("truncate", (packed(given, x, DOUBLE, shape),), (n,), INT, work=MOVED * n)
+    if dtype != to or found == dtype or dtype not in (INT, DOUBLE):
+        return None
+    loop, steps = (np.positive, (dtype, dtype)), (dtype.itemsize, dtype.itemsize)
+    return NativeCall("loop", (packed(given, x, dtype, shape),), (0, 1, 1, 0, n, *steps), dtype, loop=loop, work=n)
+
+
 # ---------------------------------------------------------------------------------------------- rows of an array
 
 

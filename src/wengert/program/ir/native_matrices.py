@@ -209,6 +209,49 @@ def _svd(call, given, dtype, shape):
     return _linalg_loop("svd_s", operand, (m, n, k), [(m, k), (k,), (k, n)])
 
 
+def _lstsq(call, given, dtype, shape):
+    """Run NumPy's loop for least squares; the length of the result tells whether it holds the sums of squares."""
+    options = options_of(call, "a", "b", "rcond")
+    a, b = packed(given, options["a"], DOUBLE), packed(given, options["b"], DOUBLE)
+    rcond = options["rcond"]
+    if len(a.shape) != 2 or len(b.shape) not in (1, 2) or not min(*a.shape, *b.shape):
+        return None
+    if not max(min(a.shape), math.prod(b.shape) // a.shape[0]) <= MAX_ORDER or type(rcond) not in (type(None), int, float):
+        return None
+    (m, n), sides, k = a.shape, math.prod(b.shape) // a.shape[0], min(a.shape)
+    rcond = max(m, n) * float(np.finfo(float).eps) if rcond is None else float(rcond)
+    count = shape[0] - 1 - n * sides - k
+    fun = getattr(getattr(np.linalg, "_umath_linalg", None), "lstsq", None)
+    if fun is None or "ddd->ddid" not in fun.types or count not in (0, sides):
+        return None
+    steps = 8 * n, 8, 8 * sides, 8, 8 * sides, 8, 8, 8
+    params = n, m, sides, count > 0, 1, m, n, sides, k, *[0] * 7, *steps
+    loop = fun, (*[DOUBLE] * 5, np.dtype(np.intc), DOUBLE)
+    operands = a, b, Packed(np.array(rcond), DOUBLE, ())
+    return NativeCall("lstsq", operands, params, spare=sides, loop=loop, work=4000.0 + _cubes(1, max(k, sides), 20.0))
+
+
+def _pinv(call, given, dtype, shape):
+    options = options_of(call, "a", "rcond", "rtol")
+    operand = packed(given, options["a"], DOUBLE)
+    if len(operand.shape) != 2 or not 0 < min(operand.shape) <= max(operand.shape) <= MAX_ORDER:
+        return None
+    (m, n), k, fun = operand.shape, min(operand.shape), getattr(getattr(np.linalg, "_umath_linalg", None), "svd_s", None)
+    rcond = options.get("rcond")
+    if rcond is None and "rtol" in options:
+        rcond = max(m, n) * float(np.finfo(float).eps) if options["rtol"] is None else options["rtol"]
+    elif rcond is None:
+        rcond = 1e-15
+    elif "rtol" in options:
+        return None
+    if fun is None or "d->ddd" not in fun.types or type(rcond) not in (int, float):
+        return None
+    params = m, n, 1, m, n, k, *[0] * 4, *[8 * d for d in (n, 1, k, 1, 1, n, 1)]
+    operands = operand, Packed(np.array(float(rcond)), DOUBLE, ())
+    work = 1000.0 + _cubes(1, max(m, n), 20.0)
+    return NativeCall("pinv", operands, params, spare=k * (m + n + 1), loop=(fun, (DOUBLE,) * 4), work=work)
+
+
 def _svdvals(call, given, dtype, shape):
     operand = packed(given, *options_of(call, "x").values(), DOUBLE)
     if len(operand.shape) != 2 or not 0 < min(operand.shape) <= max(operand.shape) <= MAX_ORDER:
@@ -275,6 +318,8 @@ RULES: dict[str, Callable] = {
     "eigvalsh": _eigh(False),
     "svd": _svd,
     "svdvals": _svdvals,
+    "lstsq": _lstsq,
+    "pinv": _pinv,
     "kron": _kron,
     **{name: _transform(name) for name in ("fft", "ifft", "rfft", "irfft")},
 }

@@ -109,6 +109,54 @@ static int wg_loop_of_ufunc(const wg_native *call, char **in, char *out, char *s
     return p[0] && fetestexcept(FE_INVALID) != 0;
 }
 
+/* Least squares by NumPy's loop. Parameters: unknowns, equations, right-hand sides, whether the result ends with the sums
+ * of squares of residuals, then dimensions and steps. Result: rank, solution, singular values, and these sums.
+ * Declines if the loop fails, or if the rank is one for which NumPy returns other arrays. */
+static int wg_lstsq(const wg_native *call, char **in, char *out, char *spare) {
+    const int64_t *p = call->params, unknowns = p[0], equations = p[1], sides = p[2];
+    const int64_t values = unknowns < equations ? unknowns : equations;
+    double *y = (double *)out, *s = y + 1 + unknowns * sides;
+    int rank = 0;
+    char *args[7] = {in[0], in[1], in[2], (char *)(y + 1), p[3] ? (char *)(s + values) : spare, (char *)&rank, (char *)s};
+    feclearexcept(FE_INVALID);
+    call->loop(args, (const ptrdiff_t *)(p + 4), (const ptrdiff_t *)(p + 9), call->data);
+    y[0] = rank;
+    return fetestexcept(FE_INVALID) != 0 || (rank == unknowns && equations > unknowns) != (p[3] != 0);
+}
+
+/* Pseudo-inverse of a matrix by NumPy's loop for singular values. Parameters: rows, columns, then dimensions and steps.
+ * The second operand is the cutoff, relative to the largest singular value. */
+static int wg_pinv(const wg_native *call, char **in, char *out, char *spare) {
+    const int64_t *p = call->params, m = p[0], n = p[1], k = m < n ? m : n;
+    double *u = (double *)spare, *s = u + m * k, *vt = s + k, *y = (double *)out, largest;
+    char *args[4] = {in[0], (char *)u, (char *)s, (char *)vt};
+    int64_t i, j, l;
+    feclearexcept(FE_INVALID);
+    call->loop(args, (const ptrdiff_t *)(p + 2), (const ptrdiff_t *)(p + 6), call->data);
+    if (fetestexcept(FE_INVALID)) return 1;
+    largest = s[0]; /* singular values descend */
+    for (l = 0; l < k; l++) {
+        if (s[l] != s[l]) return 1;
+        s[l] = s[l] > *(const double *)in[1] * largest ? 1.0 / s[l] : 0.0;
+    }
+    for (i = 0; i < n; i++)
+        for (j = 0; j < m; j++, y++)
+            for (*y = 0.0, l = 0; l < k; l++) *y += vt[l * n + i] * (s[l] * u[j * k + l]);
+    return 0;
+}
+
+/* Truncation to integers. Parameter: length. Declines values that no integer can hold. */
+static int wg_truncate(const wg_native *call, char **in, char *out, char *spare) {
+    const double *x = (const double *)in[0];
+    int64_t *y = (int64_t *)out, i;
+    (void)spare;
+    for (i = 0; i < call->params[0]; i++) {
+        if (!(x[i] > -0x1p63 && x[i] < 0x1p63)) return 1;
+        y[i] = (int64_t)x[i];
+    }
+    return 0;
+}
+
 /* ---- reductions and accumulations of rows. Parameters: rows, length, function. */
 
 enum { WG_F_ANY, WG_F_ALL, WG_F_COUNT, WG_F_MAX, WG_F_MIN, WG_F_ADD, WG_F_MULTIPLY, WG_F_LARGEST, WG_F_LEAST, WG_F_SUM,
@@ -530,7 +578,7 @@ static int wg_contract(const wg_native *call, char **in, char *out, char *spare)
 }
 
 const wg_named_kernel wg_named_kernels[] = {
-    {"loop", wg_loop_of_ufunc}, {"count", wg_count}, {"fold", wg_fold}, {"accumulate", wg_accumulate},
+    {"loop", wg_loop_of_ufunc}, {"lstsq", wg_lstsq}, {"pinv", wg_pinv}, {"truncate", wg_truncate}, {"count", wg_count}, {"fold", wg_fold}, {"accumulate", wg_accumulate},
     {"argsort", wg_argsort}, {"quantile", wg_quantile}, {"interp", wg_interp}, {"elementwise", wg_elementwise},
     {"all close", wg_all_close}, {"difference", wg_difference}, {"sort", wg_sort}, {"median", wg_median}, {"argmax", wg_argmax}, {"search", wg_search},
     {"take", wg_take}, {"rearrange", wg_rearrange}, {"bincount", wg_bincount}, {"select", wg_select},
