@@ -6,6 +6,7 @@ import pytest
 import wengert as wg
 from wengert import registry
 from wengert.core.tape import products
+from wengert.rules import interpolation
 
 A3, A4 = (np.random.default_rng(n).standard_normal((n, n)) + n * np.eye(n) for n in (3, 4))
 TABLE = np.array([0.0, 0.5, 1.7, 2.2, 3.0, 4.5])
@@ -232,3 +233,114 @@ def test_flags_and_integers_have_numpys_dtype_and_bits(fun, dtype, other):
     for found, wanted in zip(kept, (fun(x, other), fun(other, x)), strict=True):
         assert found.dtype == wanted.dtype
         np.testing.assert_array_equal(wg.stop_gradient(found), wanted)
+
+
+# ---------------------------------------------------------------------------------------------- plain arrays in C
+
+
+def strided(x):
+    """Return an equal array that is not contiguous, so that the rule for all arrays is used."""
+    return np.repeat(x, 2, axis=-1)[..., ::2]
+
+
+TABLES = {
+    "increasing": [-1.0, 0.0, 0.25, 2.0],
+    "equal points": [0.0, 0.0, 1.0, 1.0],
+    "infinite ends": [-np.inf, 0.0, 1.0, np.inf],
+    "equal ends": [1.0, 1.0],
+    "one point": [0.5],
+    "nan": [0.0, np.nan, 1.0],
+    "nan at the end": [0.0, 1.0, np.nan],
+}
+POINTS = {
+    "vector": [-2.0, -1.0, 0.0, 0.1, 0.25, 1.0, 2.0, 3.0],
+    "matrix": [[0.5, 1.0], [2.0, -0.0]],
+    "not finite": [np.nan, np.inf, -np.inf, 0.5],
+    "none": [],
+    "scalar": 0.75,
+    "scalar at a point": 0.0,
+    "scalar beyond": 7.0,
+    "scalar nan": np.nan,
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("places", POINTS)
+@pytest.mark.parametrize("table", TABLES)
+def test_interpolation_of_plain_arrays_has_the_bits_of_the_general_rule(table, places):
+    wg.grad(np.sum)(np.ones(2))  # loads the rules
+    rows, pull = interpolation, interpolation.interp_wrt_values
+    xp, x = np.array(TABLES[table]), np.asarray(POINTS[places])
+    x = np.float64(x) if x.ndim == 0 else x
+    fp = np.sin(np.arange(len(xp)) + 1.0)
+    for ybar in (np.cos(np.arange(x.size) + 1.0).reshape(x.shape), np.zeros(x.shape), np.full(x.shape, np.inf)):
+        g = np.float64(ybar) if ybar.ndim == 0 else ybar
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(pull(g, None, x, xp, fp), pull(g, None, x, strided(xp), fp))
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(rows.slopes(x, xp, fp), rows.slopes(x, strided(xp), fp))
+
+
+def test_interpolation_in_falling_points_raises():
+    def f(x):
+        return np.sum(np.interp(x, np.array([0.0, 2.0, 1.0]), np.arange(3.0)))
+
+    with pytest.raises(wg.UnsupportedFunctionError, match="sort xp and fp"):
+        wg.grad(f)(np.array([0.3, 0.4]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_interpolation_at_other_precisions_uses_the_general_rule(dtype):
+    xp, fp = np.array([0.0, 1.0, 3.0]), np.array([1.0, 4.0, 2.0])
+    slope = wg.grad(lambda x: np.sum(np.interp(x, xp, fp)))(np.array([0.5, 2.0, 5.0], dtype=dtype))
+    np.testing.assert_array_equal(slope, [3.0, -1.0, 0.0])
+
+
+#: subscripts, in both forms, and the shapes of the operands
+CONTRACTIONS = [
+    (("i,ij,j",), [(3,), (3, 4), (4,)]),
+    ((" i , ij -> j ",), [(3,), (3, 4)]),
+    (("ii->i",), [(3, 3)]),
+    (("iij,jk->ik",), [(3, 3, 2), (2, 2)]),
+    (("ij->j",), [(3, 2)]),
+    (("...i,...i",), [(2, 3), (2, 3)]),
+    (("i...,i",), [(3, 2), (3,)]),
+    (("ij,jk,kl,l->i",), [(2, 3), (3, 2), (2, 3), (3,)]),
+    (("ij,ij->",), [(1, 3), (2, 3)]),
+    (([0, 1], [1, 2], [0, 2]), [(2, 3), (3, 2)]),
+    (([0, 0],), [(3, 3)]),
+    (("i,i->",), [(0,), (0,)]),
+]
+
+
+def contracted(form, operands):
+    if isinstance(form[0], str):
+        return np.einsum(form[0], *operands)
+    labels = [item for pair in zip(operands, form) for item in pair]
+    return np.einsum(*labels, *form[len(operands) :])
+
+
+@pytest.mark.parametrize(("form", "shapes"), CONTRACTIONS)
+def test_contractions_agree_in_both_modes_and_when_nested(form, shapes):
+    rng = np.random.default_rng(91)
+    given = [rng.normal(size=shape) for shape in shapes]
+    for k, x in enumerate(given):
+
+        def f(x, k=k):
+            return np.sum(np.cos(contracted(form, [*given[:k], x, *given[k + 1 :]])))
+
+        slope = wg.grad(f)(x)
+        assert slope.shape == x.shape
+        np.testing.assert_allclose(slope, wg.jacfwd(f)(x), rtol=1e-13, atol=1e-14)
+        v = np.cos(np.arange(x.size) + 2.0).reshape(x.shape)
+        products = np.tensordot(wg.jacfwd(wg.grad(f))(x), v, x.ndim)
+        np.testing.assert_allclose(wg.hvp(f)(x, v), products, rtol=1e-12, atol=1e-13)
+
+
+def test_contractions_of_infinite_and_complex_elements():
+    A = np.array([[0.0, 1.0], [2.0, 3.0]])
+    slope = wg.grad(lambda x: np.einsum("i,ij,j", x, A, np.array([0.0, 1.0])))(np.array([np.inf, 1.0]))
+    np.testing.assert_array_equal(slope, [1.0, 3.0])
+    z = np.array([1.0 + 2.0j, -0.5j])
+    slope = wg.grad(lambda x: np.einsum("i,ij,j", x, A * z, x).imag)(np.array([0.3, 0.7]))
+    np.testing.assert_allclose(slope, (((A * z) + (A * z).T) @ [0.3, 0.7]).imag, rtol=1e-14)

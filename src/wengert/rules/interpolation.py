@@ -13,7 +13,17 @@ from wengert.registry import composed, strong, strong_matmul, structural
 from wengert.rules import expansions
 from wengert.rules.broadcasting import aligned, conjugate, segment_sum, take_elements
 from wengert.rules.composed import as_array, as_dtype
-from wengert.rules.shapes import from_end, is_kept, leading, ndim_of, reshaped, shape_of, unbroadcast
+from wengert.rules.shapes import (
+    from_end,
+    interpolated_values,
+    interpolation_slopes,
+    is_kept,
+    leading,
+    ndim_of,
+    reshaped,
+    shape_of,
+    unbroadcast,
+)
 from wengert.rules.taylor import PIECEWISE_LINEAR
 
 # ---- piecewise linear interpolation
@@ -54,6 +64,9 @@ def slopes(x, xp, fp):
     """Slope of the interpolant at each x; 0 beyond the ends."""
     if not ndim_of(x):
         return slopes(as_row(x), xp, fp)[0]
+    found = interpolation_slopes(x, xp, fp)
+    if found is not None:
+        return found
     i, _, width, before, after = intervals(x, xp)
     rise = take_elements(fp, i + 1) - take_elements(fp, i) if len(xp) > 1 else np.zeros(shape_of(x))
     return np.where(before | after, 0.0, np.where(np.isnan(x), np.nan, rise / width))
@@ -107,24 +120,11 @@ def interp_wrt_places(ybar, y, x, xp, fp, left=None, right=None):
     return scatter_weighted(of_row(ybar, x), point_weights(as_row(x), xp, fp), len(xp))
 
 
-def place_of_scalar(x, xp):
-    """Return the interval of a plain scalar and the position in it, limited to 0 and 1: `value_weights` of one x."""
-    check_increasing(xp)
-    i = min(max(int(xp.searchsorted(x, "right")) - 1, 0), max(len(xp) - 2, 0))
-    if x < xp[0] or x > xp[-1]:
-        return i, float(x > xp[-1])
-    width = xp[i + 1] - xp[i] if len(xp) > 1 else 1.0
-    return i, (x - xp[i]) / width if width > 0 else 0.0
-
-
 def interp_wrt_values(ybar, y, x, xp, fp, left=None, right=None):
-    is_plain = type(x) in (float, np.float64) and type(xp) is np.ndarray and xp.dtype == np.float64
-    if is_plain and type(ybar) is np.float64 and left is None and right is None:
-        i, share = place_of_scalar(x, xp)
-        z = np.zeros(len(xp))
-        z[i] = strong(ybar, 1 - share)
-        z[min(i + 1, len(xp) - 1)] += strong(ybar, share)
-        return z
+    if left is None and right is None:
+        found = interpolated_values(ybar, x, xp)
+        if found is not None:
+            return found
     return scatter_weighted(of_row(ybar, x), value_weights(as_row(x), xp, left, right), len(xp))
 
 

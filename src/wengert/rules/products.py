@@ -624,9 +624,21 @@ def is_direct(inputs, operands):
     return math.prod(sizes.values()) <= MAX_DIRECT_TERMS
 
 
+#: NumPy's function without its dispatch
+_plain_einsum = getattr(np.einsum, "__wrapped__", np.einsum)
+
+
+def contracted(subscripts, inputs, operands):
+    """Return ``numpy.einsum(subscripts, *operands)``; `inputs` are the subscripts of the operands."""
+    for x in operands:
+        if type(x) is not np.ndarray and type(x) is not np.float64:
+            return np.einsum(subscripts, *operands, optimize=not is_direct(inputs, operands))
+    return _plain_einsum(subscripts, *operands, optimize=not is_direct(inputs, operands))
+
+
 def strong_einsum(inputs, output, operands):
     """Evaluate ``einsum`` with 0 * inf = 0; if NaN occurs, evaluate again with fully broadcast strong products."""
-    y = np.einsum(",".join(inputs) + "->" + output, *operands, optimize=not is_direct(inputs, operands))
+    y = contracted(",".join(inputs) + "->" + output, inputs, operands)
     if not np.isnan(np.add.reduce(y, axis=None)) or all(np.isfinite(x).all() for x in operands):
         return y
     letters = output + "".join(sorted(set("".join(inputs)) - set(output)))
@@ -649,20 +661,31 @@ def einsum_wrt(i, ybar, y, *args, optimize=False, dtype=None, order="K", casting
     A letter that only this operand has was summed alone: its axis is restored with length 1 and broadcasts.
     A letter that occurs twice in it selects a diagonal: the cotangent is placed on that diagonal.
     """
-    inputs, output, first, operands = einsum_letters(args, leading(ybar, y))
-    i = einsum_place(i, args)
-    letters, kept, alone, is_diagonal = contraction_without(tuple(inputs), output, first, i)
+    lead = leading(ybar, y)
+    if isinstance(args[0], str):
+        form, operands, i = str(args[0]), args[1:], i - 1
+    else:
+        inputs, output, operands = einsum_form(args)
+        form, i = (tuple(inputs), output), i // 2
+    letters, kept, alone, own = contraction_without(form, tuple([ndim_of(x) for x in operands]), lead, i)
     z = strong_einsum(letters, kept, [ybar, *operands[:i], *operands[i + 1 :]])
     if alone:
         z = np.expand_dims(z, alone)
-    if is_diagonal:
-        return on_diagonals(z, inputs[i], operands[i], len(first))
-    return unbroadcast(z, operands[i], len(first))
+    return unbroadcast(z, operands[i], lead) if own is None else on_diagonals(z, own, operands[i], lead)
 
 
 @lru_cache(maxsize=1024)
-def contraction_without(inputs, output, first, i):
+def contraction_without(form, ndims, lead, i):
     """Return how the cotangent is contracted with all operands but operand i.
+
+    Parameters
+    ----------
+    form : str or tuple
+        Subscripts, as one string or as those of the operands and the result.
+    ndims : tuple of int
+        Number of axes of each operand.
+    lead : int
+        Number of leading axes of the cotangent.
 
     Returns
     -------
@@ -670,15 +693,17 @@ def contraction_without(inputs, output, first, i):
         Subscripts of the cotangent and of the other operands, and of the result.
     alone : tuple of int
         Axes of operand i that are missing in the result.
-    is_diagonal : bool
-        Whether operand i has a letter twice.
+    own : str or None
+        Subscripts of operand i if it has a letter twice.
     """
+    inputs, output = split_subscripts(form) if type(form) is str else form
+    inputs, output, first = expand_ellipses(tuple(inputs), output, ndims, lead)
     own, others = inputs[i], inputs[:i] + inputs[i + 1 :]
     known = set(output).union(*others)
     unique = "".join(dict.fromkeys(own))
     alone = tuple(len(first) + j for j, c in enumerate(unique) if c not in known)
     kept = first + "".join(c for c in unique if c in known)
-    return (first + output, *others), kept, alone, unique != own
+    return (first + output, *others), kept, alone, own if unique != own else None
 
 
 def on_diagonals(z, own, x, lead):

@@ -6,6 +6,7 @@ A cotangent or tangent may have `lead` more axes than the value it belongs to: i
 and the extra axes come first.
 """
 
+cimport cython
 cimport numpy as cnp
 
 import numpy as np
@@ -172,3 +173,109 @@ def exclusive_products(a):
         found[i] = product
         product = product * (<const double *>(source + i * step))[0]
     return y
+
+
+# ---- piecewise linear interpolation at plain arrays
+
+
+cdef struct Table:                      # points in increasing order, without NaN
+    const double *x
+    Py_ssize_t n
+
+
+cdef bint is_plain(x) except -1:
+    """Return whether `x` is a float64 array in C order."""
+    return (type(x) is ndarray and cnp.PyArray_TYPE(<cnp.ndarray>x) == cnp.NPY_DOUBLE
+            and cnp.PyArray_ISCARRAY_RO(<cnp.ndarray>x))
+
+
+cdef bint read_table(Table *table, xp) except -1:
+    """Return whether a table of at least two points is plain and the points do not fall."""
+    cdef Py_ssize_t k
+    if not is_plain(xp) or cnp.PyArray_NDIM(<cnp.ndarray>xp) != 1 or len(xp) < 2:
+        return False
+    table.x, table.n = <const double *>cnp.PyArray_DATA(<cnp.ndarray>xp), len(xp)
+    for k in range(table.n - 1):
+        if not table.x[k] <= table.x[k + 1]:
+            return False
+    return True
+
+
+cdef Py_ssize_t interval(const Table *table, double x) noexcept:
+    """Return the interval of a place, as ``numpy.searchsorted(xp, x, "right") - 1`` within the table; last for NaN."""
+    cdef Py_ssize_t low = 0, high = table.n, middle
+    while low < high:
+        middle = (low + high) // 2
+        if x < table.x[middle]:
+            high = middle
+        else:
+            low = middle + 1
+    return min(max(low - 1, 0), table.n - 2)
+
+
+@cython.cdivision(True)
+def interpolation_slopes(x, xp, fp):
+    """Return the slope of the interpolant at each place, 0 beyond the ends; None for other arrays than plain ones."""
+    cdef Table table
+    cdef Py_ssize_t k, i, count
+    cdef const double *places
+    cdef const double *values
+    cdef double *found
+    if not is_plain(x) or not read_table(&table, xp) or not is_plain(fp) or cnp.PyArray_SIZE(<cnp.ndarray>fp) != table.n:
+        return None
+    y = cnp.PyArray_EMPTY(cnp.PyArray_NDIM(<cnp.ndarray>x), cnp.PyArray_DIMS(<cnp.ndarray>x), cnp.NPY_DOUBLE, 0)
+    places = <const double *>cnp.PyArray_DATA(<cnp.ndarray>x)
+    values, found = <const double *>cnp.PyArray_DATA(<cnp.ndarray>fp), <double *>cnp.PyArray_DATA(<cnp.ndarray>y)
+    count = cnp.PyArray_SIZE(<cnp.ndarray>x)
+    for k in range(count):
+        i = interval(&table, places[k])
+        if places[k] != places[k]:
+            found[k] = places[k]
+        elif places[k] < table.x[0] or places[k] > table.x[table.n - 1]:
+            found[k] = 0.0
+        else:
+            found[k] = (values[i + 1] - values[i]) / (table.x[i + 1] - table.x[i])
+    return y
+
+
+cdef double strong_product(double a, double b) noexcept:
+    return 0.0 if a == 0.0 or b == 0.0 else a * b
+
+
+@cython.cdivision(True)
+def interpolated_values(ybar, x, xp):
+    """Return the cotangent of the values of a table, given that of the interpolants; None unless all are plain."""
+    cdef Table table
+    cdef Py_ssize_t k, i, count = 1
+    cdef double place, cotangent
+    cdef const double *places = &place
+    cdef const double *g = &cotangent
+    cdef double *low
+    cdef double *high
+    cdef double share, width
+    if type(x) is float64 or type(x) is float:
+        if type(ybar) is not float64 or not read_table(&table, xp):
+            return None
+        place, cotangent = x, ybar
+    elif not is_plain(x) or not is_plain(ybar) or shape_of(ybar) != shape_of(x) or not read_table(&table, xp):
+        return None
+    else:
+        places, g = <const double *>cnp.PyArray_DATA(<cnp.ndarray>x), <const double *>cnp.PyArray_DATA(<cnp.ndarray>ybar)
+        count = cnp.PyArray_SIZE(<cnp.ndarray>x)
+    cdef cnp.npy_intp[2] shape = [2, table.n]
+    cdef cnp.ndarray z = cnp.PyArray_ZEROS(2, shape, cnp.NPY_DOUBLE, 0)     # summed as by the rule for all arrays
+    low = <double *>cnp.PyArray_DATA(z)
+    high = low + table.n
+    for k in range(count):
+        i = interval(&table, places[k])
+        width = table.x[i + 1] - table.x[i]
+        share = (places[k] - table.x[i]) / width if width > 0.0 else 0.0
+        if places[k] < table.x[0]:
+            share = 0.0
+        elif places[k] > table.x[table.n - 1]:
+            share = 1.0
+        low[i] += strong_product(g[k], 1.0 - share)
+        high[i + 1] += strong_product(g[k], share)
+    for i in range(table.n):
+        low[i] += high[i]
+    return z[0].copy()
