@@ -223,7 +223,7 @@ def interpolation_slopes(x, xp, fp):
     cdef double *found
     if not is_plain(x) or not read_table(&table, xp) or not is_plain(fp) or cnp.PyArray_SIZE(<cnp.ndarray>fp) != table.n:
         return None
-    y = cnp.PyArray_EMPTY(cnp.PyArray_NDIM(<cnp.ndarray>x), cnp.PyArray_DIMS(<cnp.ndarray>x), cnp.NPY_DOUBLE, 0)
+    y = np.empty(shape_of(x))
     places = <const double *>cnp.PyArray_DATA(<cnp.ndarray>x)
     values, found = <const double *>cnp.PyArray_DATA(<cnp.ndarray>fp), <double *>cnp.PyArray_DATA(<cnp.ndarray>y)
     count = cnp.PyArray_SIZE(<cnp.ndarray>x)
@@ -260,7 +260,8 @@ def interpolated_values(ybar, x, xp):
     elif not is_plain(x) or not is_plain(ybar) or shape_of(ybar) != shape_of(x) or not read_table(&table, xp):
         return None
     else:
-        places, g = <const double *>cnp.PyArray_DATA(<cnp.ndarray>x), <const double *>cnp.PyArray_DATA(<cnp.ndarray>ybar)
+        places = <const double *>cnp.PyArray_DATA(<cnp.ndarray>x)
+        g = <const double *>cnp.PyArray_DATA(<cnp.ndarray>ybar)
         count = cnp.PyArray_SIZE(<cnp.ndarray>x)
     cdef cnp.npy_intp[2] shape = [2, table.n]
     cdef cnp.ndarray z = cnp.PyArray_ZEROS(2, shape, cnp.NPY_DOUBLE, 0)     # summed as by the rule for all arrays

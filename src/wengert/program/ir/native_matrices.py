@@ -216,9 +216,9 @@ def _lstsq(call, given, dtype, shape):
     rcond = options["rcond"]
     if len(a.shape) != 2 or len(b.shape) not in (1, 2) or not min(*a.shape, *b.shape):
         return None
-    if not max(min(a.shape), math.prod(b.shape) // a.shape[0]) <= MAX_ORDER or type(rcond) not in (type(None), int, float):
-        return None
     (m, n), sides, k = a.shape, math.prod(b.shape) // a.shape[0], min(a.shape)
+    if max(k, sides) > MAX_ORDER or type(rcond) not in (type(None), int, float):
+        return None
     rcond = max(m, n) * float(np.finfo(float).eps) if rcond is None else float(rcond)
     count = shape[0] - 1 - n * sides - k
     fun = getattr(getattr(np.linalg, "_umath_linalg", None), "lstsq", None)
@@ -236,7 +236,8 @@ def _pinv(call, given, dtype, shape):
     operand = packed(given, options["a"], DOUBLE)
     if len(operand.shape) != 2 or not 0 < min(operand.shape) <= max(operand.shape) <= MAX_ORDER:
         return None
-    (m, n), k, fun = operand.shape, min(operand.shape), getattr(getattr(np.linalg, "_umath_linalg", None), "svd_s", None)
+    (m, n), k = operand.shape, min(operand.shape)
+    fun = getattr(getattr(np.linalg, "_umath_linalg", None), "svd_s", None)
     rcond = options.get("rcond")
     if rcond is None and "rtol" in options:
         rcond = max(m, n) * float(np.finfo(float).eps) if options["rtol"] is None else options["rtol"]
