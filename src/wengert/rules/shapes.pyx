@@ -221,7 +221,7 @@ def interpolation_slopes(x, xp, fp):
     cdef const double *places
     cdef const double *values
     cdef double *found
-    if not is_plain(x) or not read_table(&table, xp) or not is_plain(fp) or cnp.PyArray_SIZE(<cnp.ndarray>fp) != table.n:
+    if not is_plain(x) or not is_plain(fp) or not read_table(&table, xp) or len(fp) != table.n:
         return None
     y = np.empty(shape_of(x))
     places = <const double *>cnp.PyArray_DATA(<cnp.ndarray>x)

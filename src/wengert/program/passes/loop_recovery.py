@@ -268,10 +268,6 @@ class _LoopSearch:
         many = np.flatnonzero(np.isin(self.op, (Op.CALL, Op.PACK)))
         return {i: np.array(operands(self.code, i), dtype=np.int64) for i in many.tolist()}
 
-    def operands(self, i):
-        """Return the value ids that instruction i reads, with -1 for none."""
-        return self.long_operands[i] if i in self.long_operands else self.read[:, i]
-
     def size(self, i):
         """Return the bytes of a value."""
         dtype, shape, _ = kind_of(self.code, i)
@@ -344,16 +340,25 @@ class _LoopSearch:
     def _best_cut(self, period, start, stop):
         """Return the start, within one period, at which a cut between iterations carries the fewest bytes."""
         middle = start + (stop - start) // (2 * period) * period
-        last: dict = {}
-        for position in range(middle - period, min(middle + 2 * period, stop)):
-            for v in self.operands(int(self.computing[position])).tolist():
-                if v >= 0 and self.position[v] >= start:
-                    last[v] = position
-        cost = np.zeros(period)
-        for v, used in last.items():
-            first = max(int(self.position[v]) + 1, middle)
-            cost[first - middle : max(0, min(used + 1, middle + period) - middle)] += 8 + self.size(v)
-        return start + int(np.argmin(cost))
+        places = np.arange(middle - period, min(middle + 2 * period, stop))
+        ids = self.computing[places]
+        long = [(k, self.long_operands[i]) for k, i in enumerate(ids.tolist()) if i in self.long_operands]
+        values = np.concatenate([self.read[:, ids].ravel(), *[given for _, given in long]])
+        used = np.concatenate([np.tile(places, 3), *[np.full(len(given), places[k]) for k, given in long]])
+        is_inside = values >= 0
+        is_inside[is_inside] = self.position[values[is_inside]] >= start
+        values, used = values[is_inside], used[is_inside]
+        last = np.full(len(self.code), -1, dtype=np.int64)
+        np.maximum.at(last, values, used)
+        values = np.flatnonzero(last >= 0)
+        first = np.maximum(self.position[values] + 1, middle) - middle
+        end = np.minimum(last[values] + 1, middle + period) - middle
+        sizes = np.array([dtype.itemsize * math.prod(shape) for dtype, shape, _ in self.code.types], dtype=np.int64)
+        weights, is_carried = 8 + sizes[self.kind[values]], first < end
+        cost = np.zeros(period + 1, dtype=np.int64)
+        np.add.at(cost, first[is_carried], weights[is_carried])
+        np.subtract.at(cost, end[is_carried], weights[is_carried])
+        return start + int(np.argmin(np.cumsum(cost)[:period]))
 
 
 def _ids_of(keys):
@@ -423,15 +428,16 @@ class _Candidate:
         """
         search = self.search
         self.given = {}
-        for q in range(self.period):
-            ids = self.at[:, q]
-            if int(ids[0]) in search.long_operands:
-                columns = np.array([search.long_operands[i] for i in ids.tolist()]).T
-            else:
-                columns = search.read[:, ids]
-            for number, values in enumerate(columns):
-                if values[-1] >= 0:
-                    self.given[q, number] = values
+        read = np.ascontiguousarray(search.read[:, self.at].transpose(2, 0, 1))
+        has_operand = (read[:, :, -1] >= 0).tolist()
+        for q, i in enumerate(self.at[0].tolist()):
+            columns, is_given = read[q], has_operand[q]
+            if i in search.long_operands:
+                columns = np.array([search.long_operands[i] for i in self.at[:, q].tolist()]).T
+                is_given = (columns[:, -1] >= 0).tolist()
+            for number in range(len(columns)):
+                if is_given[number]:
+                    self.given[q, number] = columns[number]
         keys, lines = list(self.given), np.array(list(self.given.values()), dtype=np.int64).reshape(-1, len(self.at))
         indices, middle = np.array([q for q, _ in keys], dtype=np.int64), len(self.at) // 2
         where, own = search.position[lines], search.position[self.at][:, indices].T
@@ -471,8 +477,11 @@ class _Candidate:
         self.given = {key: values[first:last] for key, values in self.given.items()}
         if len(self.at) < _MIN_STEPS:
             raise _NotALoop
+        lines = np.array(list(self.given.values()), dtype=np.int64).reshape(-1, len(self.at))
+        is_same = (lines == lines[:, :1]).all(axis=1).tolist()
+        self.invariant = {key for key, same in zip(self.given, is_same) if same}
         for key, values in self.given.items():
-            if key not in self.back and self.is_same(values) and self.search.position[values[0]] >= self.start:
+            if key not in self.back and key in self.invariant and self.search.position[values[0]] >= self.start:
                 raise _NotALoop  # defined in one iteration and used in all later ones
 
     def _can_begin_at(self, first):
@@ -594,22 +603,27 @@ class _Candidate:
                 self.body_id[self.at[step - back, q]] = self._add_input(code, template[q], in_order=True)
         self._add_kept()
         tables, given = self._add_slices(), collections.defaultdict(list)
-        for (q, number), values in self.given.items():
-            given[q].append((number, values))
+        for (q, number), table in tables.items():
+            given[q].append((table, self.given[q, number]))
+        waiting: list = []
         for q, i in enumerate(template.tolist()):
             if q in self.trajectories or q in self.moving:
                 continue
+            waiting.append(i)
+            if q not in given:
+                continue
+            self._take(waiting[:-1])
             replaced = {}
-            for number, values in given[q]:
-                table = tables.get((q, number))
-                if table is not None:
-                    replaced[values[step]] = self.body_id[values[step]]
-                    self.body_id[values[step]] = table
+            for table, values in given[q]:
+                replaced[values[step]] = self.body_id[values[step]]
+                self.body_id[values[step]] = table
             if len(replaced) > 1 or any(x >= 0 for x in replaced.values()):
                 raise _NotALoop
-            body.take(code, np.array([i], dtype=np.int32), self.body_id)
+            self._take([i])
+            waiting = []
             for v, before in replaced.items():
                 self.body_id[v] = before
+        self._take(waiting)
         body.inputs = list(range(len(self.body_inputs)))
         ends = {q: int(self.body_id[i]) for q, i in enumerate(template.tolist())}
         body.outputs = [
@@ -630,6 +644,11 @@ class _Candidate:
             if not _is_recurrence(self.body, len(self.carried)):
                 raise _NotALoop
             self.body = self.search.optimised(self.body)
+
+    def _take(self, ids):
+        """Append instructions to the body."""
+        if ids:
+            self.body.take(self.code, np.array(ids, dtype=np.int32), self.body_id)
 
     def _initial(self, q, back):
         """Return the initial value that is carried into the first iteration, in the old program; -1 if none is read."""
@@ -656,10 +675,10 @@ class _Candidate:
     def _add_kept(self):
         """Make loop invariants inputs of the body, except constants, which it contains itself."""
         for (q, number), values in self.given.items():
-            v = int(values[0])
-            if (q, number) in self.back or q in self.moving or not self.is_same(values) or self.body_id[v] >= 0:
+            if (q, number) in self.back or q in self.moving or (q, number) not in self.invariant:
                 continue
-            if self._is_constant(v):
+            v = int(values[0])
+            if self.body_id[v] >= 0 or self._is_constant(v):
                 continue
             if q in self.trajectories and number == 0:
                 continue
@@ -668,7 +687,7 @@ class _Candidate:
                 raise _NotALoop  # its adjoint would be carried, but only float64 values can be
             self.kept[v] = int(self.of[v])
             self.body_id[v] = self._add_input(self.code, v)
-        constants = {int(values[0]) for values in self.given.values() if self.is_same(values)}
+        constants = {int(self.given[key][0]) for key in self.invariant}
         constants = set(filter(self._is_constant, constants))
         constants |= {int(self.search.c[v]) for v in constants if self.search.is_fill[v]}
         self.constants = np.array(sorted(constants), dtype=np.int32)
@@ -685,10 +704,10 @@ class _Candidate:
         """
         code, search = self.code, self.search
         self.moving, self.trajectories = {}, {}
-        for q, ids in enumerate(self.at.T):
-            op = search.op[ids[0]]
+        for q, op in enumerate(search.op[self.at[0]].tolist()):
             if op not in (Op.LOAD, Op.VIEW, Op.PLACE):
                 continue
+            ids = self.at[:, q]
             places = search.b[ids]
             if self.is_same(places):
                 continue
@@ -704,7 +723,7 @@ class _Candidate:
                 raise _NotALoop
             view = int(offsets[0]), (len(ids), *shape), (stride, *strides)
             if op != Op.PLACE:
-                if (q, 0) in self.back or not self.is_same(base) or kind_of(code, int(base[0]))[0] != _FLOAT:
+                if (q, 0) in self.back or (q, 0) not in self.invariant or kind_of(code, int(base[0]))[0] != _FLOAT:
                     raise _NotALoop
                 self.moving[q] = view
                 continue
@@ -727,7 +746,7 @@ class _Candidate:
             self.body_id[self.at[step, q]] = self._add_input(code, self.at[step, q])
         known: dict = {}
         for key, values in self.given.items():
-            if key in self.back or self.is_same(values) or key[0] in self.moving:
+            if key in self.back or key in self.invariant or key[0] in self.moving:
                 continue
             if values.tobytes() not in known:
                 if kind_of(code, int(values[0]))[0] != _FLOAT:
