@@ -1,11 +1,14 @@
 """Summands and loaders that worker processes import."""
 
+import functools
 import os
 import signal
 import time
 
 import numpy as np
-from scipy.special import xlogy
+from scipy import linalg, optimize
+from scipy.integrate import solve_ivp
+from scipy.special import logsumexp, xlogy
 
 
 def logistic(theta, chunk):
@@ -94,6 +97,70 @@ class Generated:
         random = np.random.default_rng(self.seed)
         x = random.normal(size=(self.rows, 5))
         return x, (random.random(self.rows) < 0.5).astype(float)
+
+
+def doubles_its_chunk(theta, chunk):
+    chunk *= 2.0
+    return np.sum(theta * chunk)
+
+
+def copied_when_called(x):
+    return x.copy()
+
+
+def scaled(f, theta, chunk):
+    return chunk * f(theta)
+
+
+def of_columns(theta, table):
+    return logistic(theta, (np.stack([table[f"x{i}"] for i in range(5)], axis=1), table["y"]))
+
+
+def of_names(theta, group):
+    return logistic(theta, (group["x"], group["y"]))
+
+
+class Stored:
+    """An array that is stored in pieces, as by zarr: its parts are read by indexing."""
+
+    def __init__(self, x):
+        self._x, self.shape, self.dtype, self.chunks = x, x.shape, x.dtype, (7, 5)
+        self.is_unread = True
+
+    def __getitem__(self, index):
+        self.is_unread = False
+        return self._x[index]
+
+    def __reduce__(self):
+        return Stored, (self._x,)
+
+
+def rosenbrock(theta, scale):
+    return optimize.rosen(theta) * scale
+
+
+def matrices(theta, scale):
+    return logsumexp(theta * scale) + linalg.norm(linalg.expm(np.outer(theta, theta)))
+
+
+def decay(theta, scale):
+    found = solve_ivp(lambda t, y: -theta[0] * y + theta[1], (0.0, scale), [1.0], rtol=1e-10, atol=1e-12)
+    return found.y[0, -1] ** 2
+
+
+class Model:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, theta, scale):
+        return self.factor * matrices(theta, scale)
+
+    def method(self, theta, scale):
+        return self.factor * rosenbrock(theta, scale)
+
+
+#: summands that call plain functions of SciPy
+FOLLOWED = [rosenbrock, matrices, decay, Model(2.0), Model(3.0).method, functools.partial(scaled, optimize.rosen)]
 
 
 def process_of(theta, chunk):

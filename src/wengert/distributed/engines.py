@@ -13,6 +13,7 @@ import multiprocessing
 import multiprocessing.pool
 import os
 import queue
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -113,7 +114,34 @@ class Submitted(Engine):
         return count_of(self.executor)
 
     def results(self, run, tasks):
-        yield from _Flight(tasks).results(self.executor, run, TASKS_PER_WORKER * self.count)
+        flight, restarts = _Flight(tasks), 0
+        while True:
+            try:
+                yield from flight.results(self.executor, run, TASKS_PER_WORKER * self.count)
+                return
+            except concurrent.futures.BrokenExecutor as error:
+                executor = _started_again(self.executor)
+                lost = flight.recover()
+                restarts += 1
+                if executor is None:
+                    error.add_note(
+                        "wengert.distributed: this executor cannot be started again; workers= as a number starts "
+                        "processes that are replaced if they end"
+                    )
+                    raise
+                if restarts > MAX_RESTARTS:
+                    raise type(error)(_lost_message(restarts, lost)) from error
+                self.executor = executor
+
+
+def _started_again(executor):
+    """Return an executor in place of a broken one, if it is the one that loky keeps for reuse; otherwise None."""
+    module = sys.modules[type(executor).__module__]
+    make = getattr(module, "get_reusable_executor", None)
+    if make is None:
+        return None
+    options = {name: getattr(executor, f"_{name}", None) for name in ("timeout", "context", "initializer", "env")}
+    return make(executor._max_workers, initargs=getattr(executor, "_initargs", ()), **options)
 
 
 class _Flight:

@@ -11,7 +11,6 @@ so derivatives of every order are sequences of these steps, and each is a sum ov
 from __future__ import annotations
 
 import math
-import os
 import pickle
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -19,10 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.containers import input_leaf, output_leaf, split
+from wengert.core.levels import running
 from wengert.core.operands import var
+from wengert.core.rebind.rebind import rebound
 from wengert.distributed.blas import one_blas_thread
+from wengert.distributed.chunks import loaded
 from wengert.distributed.reduction import PairwiseSum
-from wengert.errors import TracedValueError
+from wengert.errors import LevelError, TracedValueError
 from wengert.program.program import Program
 from wengert.program.specialise.compiled import Compiled
 from wengert.transforms.dense import JVP, VJP, Gradient
@@ -33,6 +35,9 @@ Steps = tuple[tuple[str, int, int], ...]
 
 #: step of a first evaluation in reverse mode: the value and, if it is one number, the gradient
 WITH_GRADIENT: Steps = (("value and gradient", 1, 0),)
+
+
+THETA_ALONE = "derivatives are taken with respect to theta alone, so pass the value as a part of theta"
 
 
 class Structure:
@@ -48,6 +53,11 @@ class Structure:
         self.is_scalar = [isinstance(leaf, np.generic) or var.is_scalar(leaf) for leaf in leaves]
         # placeholders that make the same container as the leaves, without their elements
         self.tree = assemble([np.zeros(0) if np.ndim(x) else _zero(s) for x, s in zip(leaves, self.is_scalar)])
+
+    @property
+    def size(self) -> int:
+        """Number of numbers in the container."""
+        return sum(map(math.prod, self.key))
 
     @property
     def content(self) -> bytes | None:
@@ -75,6 +85,10 @@ def flattened(tree: Any, name: str, leaf_of: Callable) -> Any:
     """Return the numbers of a container as a vector."""
     leaves = [np.reshape(leaf_of(leaf, name), -1) for leaf in split(tree)[0]]
     return leaves[0] if len(leaves) == 1 else np.concatenate(leaves) if leaves else np.zeros(0)
+
+
+class _SeveralNumbersError(ValueError):
+    """Error of a gradient if f returns more than one number."""
 
 
 class Sum(NamedTuple):
@@ -133,25 +147,34 @@ class Kernel:
                     check_alike(self.name, first, reference, number, found)
                 except Exception as error:
                     error.add_note(f"wengert.distributed: this is chunk {number} of {self.name}")
+                    if isinstance(error, ValueError) and "read-only" in str(error):
+                        error.add_note("chunks are read-only: copy an array before changing it")
+                    elif isinstance(error, LevelError):
+                        error.add_note(THETA_ALONE)
                     raise
                 total.add(*found.nodes[0])
         return reference._replace(nodes=total.nodes())
 
     def _evaluated(self, steps, point, chunk, number):
         """Return the sum over a single chunk."""
-        if not steps or (steps == WITH_GRADIENT and self.structure is None):
+        if self.structure is None and self.is_compiled:  # a recording must not be what finds it out
+            self.structure = self._structure_of(self._tree(point, chunk))
+        if steps == WITH_GRADIENT and (self.structure is None or self.structure.size == 1):
+            try:
+                y, gradient = self._function(steps)(point, chunk)
+            except _SeveralNumbersError:
+                if self.structure is not None:
+                    raise
+                steps = ()
+            else:
+                vector = own(np.concatenate([np.reshape(y, 1), gradient]), self.name)
+                return Sum([(0, number, vector)], self.structure, 1)
+        if steps in ((), WITH_GRADIENT):
             y = self._function(())(point, chunk)
-            structure = Structure(y, lambda leaf: output_leaf(leaf, self.name))
+            structure = self._structure_of(y)
             vector = own(flattened(y, self.name, output_leaf), self.name)
             self.structure = self.structure or structure
-            if not steps:
-                return Sum([(0, number, vector)], structure, vector.size)
-        if steps == WITH_GRADIENT:
-            if sum(map(math.prod, self.structure.key)) != 1:
-                return self._evaluated((), point, chunk, number)
-            y, gradient = self._function(steps)(point, chunk)
-            vector = own(np.concatenate([np.reshape(y, 1), gradient]), self.name)
-            return Sum([(0, number, vector)], self.structure, 1)
+            return Sum([(0, number, vector)], structure, vector.size)
         vector = own(np.reshape(self._function(steps)(point, chunk), -1), self.name)
         return Sum([(0, number, vector)], None, vector.size)
 
@@ -166,23 +189,40 @@ class Kernel:
         return made
 
     def _tree(self, point, chunk):
-        return self.f(self.template.restore(point), chunk)
+        f = rebound(self.f) if running.get() else self.f
+        return f(self.template.restore(point), chunk)
 
     def _vector(self, point, chunk):
         return flattened(self._tree(point, chunk), self.name, output_leaf)
 
     def _number(self, point, chunk):
-        vector = self._vector(point, chunk)
+        tree = self._tree(point, chunk)
+        vector = flattened(tree, self.name, output_leaf)
         if np.shape(vector) != (1,):
-            raise ValueError(f"f returned {np.size(vector)} numbers, and one number for another chunk")
+            raise _SeveralNumbersError(f"f returned {np.size(vector)} numbers, and one number for another chunk")
+        if self.structure is None:
+            self.structure = self._structure_of(tree)
         return vector[0]
 
-    def _compiled(self, f):
-        """Compile a function, if that was requested.
+    def _structure_of(self, tree):
+        return Structure(tree, lambda leaf: output_leaf(leaf, self.name))
+
+    def _named(self, method):
+        """Return a function that calls a method, and has the name of the sum in messages."""
+
+        def summand(point, chunk):
+            return method(point, chunk)
+
+        summand.__name__ = summand.__qualname__ = self.name
+        return summand
+
+    def _compiled(self, method):
+        """Return a method as a function, compiled if that was requested.
 
         Values and gradients of exact programs have the bits of eager evaluation, so that they do not depend on what a
         worker has recorded. Those of other derivatives have not, so these are evaluated eagerly.
         """
+        f = self._named(method)
         return Compiled(f, exact=True) if self.is_compiled else f
 
     def _gradient(self, with_value):
@@ -199,9 +239,9 @@ class Kernel:
             gradient = self._gradient(False)
             return lambda point, chunk: np.outer(point[-steps[0][1] :], gradient(point[: -steps[0][1]], chunk))
         if _is_hessian(steps):
-            parts = HVP(self._number), self._gradient(False)
+            parts = HVP(self._named(self._number)), self._gradient(False)
             return lambda point, chunk: _curved(*parts, point, chunk, steps[1][1])
-        f = self._vector
+        f = self._named(self._vector)
         for name, k, m in steps:
             f = _push(f, k) if name == "push" else _pull(f, k, m)
         return f
@@ -252,8 +292,7 @@ def own(vector: Any, name: str) -> np.ndarray:
     """Return a plain vector that shares no memory with anything else."""
     if var.holds_traced(vector):
         raise TracedValueError(
-            f"{name}: f or a chunk holds a traced value: derivatives are taken with respect to theta alone, so pass "
-            "the value as a part of theta"
+            f"{name}: f or a chunk holds a traced value: {THETA_ALONE}"
         )
     return np.array(vector, copy=True)
 
@@ -310,40 +349,3 @@ def _each_pushed(jvp, restore, k):
 
 def _flat(tree):
     return flattened(tree, "sum_over", input_leaf)
-
-
-# ---- chunks
-
-
-def loaded(chunk: Any) -> Any:
-    """Return the data of a chunk: loads files, calls callables, and gives arrays the layout that pickling gives them.
-
-    The layout decides the bits of sums and products, which must not depend on where a chunk is computed.
-    """
-    if callable(chunk):
-        chunk = chunk()
-    elif isinstance(chunk, (str, os.PathLike)):
-        return _read(chunk)
-    return laid_out(chunk)
-
-
-def _read(path):
-    suffix = os.path.splitext(path)[1]
-    if suffix == ".npy":
-        return np.load(path)
-    if suffix == ".npz":
-        with np.load(path) as archive:
-            return dict(archive)
-    raise ValueError(f"sum_over reads .npy and .npz files, not {path}: pass functools.partial(load, {str(path)!r})")
-
-
-def laid_out(chunk: Any) -> Any:
-    """Copy arrays that are not contiguous; memory-mapped arrays become plain views of the file."""
-    if isinstance(chunk, np.memmap) or type(chunk) is np.ndarray:
-        chunk = np.asarray(chunk)
-        return chunk if chunk.flags.forc else np.ascontiguousarray(chunk)
-    if isinstance(chunk, dict):
-        return {key: laid_out(value) for key, value in chunk.items()}
-    if type(chunk) in (list, tuple):
-        return type(chunk)([laid_out(item) for item in chunk])
-    return chunk

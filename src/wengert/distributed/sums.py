@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Sized
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,16 @@ from wengert.containers import input_leaf
 from wengert.core.dispatch import dispatch
 from wengert.core.levels import end_recording, is_recording, outside
 from wengert.core.operands import var
+from wengert.core.tape.tape import holds_complex
 from wengert.distributed import workers as remote
+from wengert.distributed.chunks import check_chunks, sendable
 from wengert.distributed.engines import TASKS_PER_WORKER, Here, engine_of
 from wengert.distributed.kernels import WITH_GRADIENT, Kernel, Steps, Structure, Sum, check_alike, flattened
 from wengert.distributed.reduction import PairwiseSum
 from wengert.program.program import Program
 from wengert.program.specialise.compiled import Compiled
 from wengert.progress import progress_bar
+from wengert.transforms.series import Series
 
 #: seconds of work that a task should hold; chunks that take less are sent several at a time
 SECONDS_PER_TASK = 0.05
@@ -60,11 +63,7 @@ class SumOver:
         self.__name__ = self.__qualname__ = f"sum_over({getattr(f, '__name__', type(f).__name__)})"
         if not callable(f):
             raise TypeError(f"sum_over: expected a function, got {type(f).__name__}")
-        if not callable(chunks) and (not isinstance(chunks, Iterable) or isinstance(chunks, Iterator)):
-            raise TypeError(
-                "sum_over: chunks is a list or another object that can be iterated over more than once, or a function "
-                f"that returns an iterator, not {type(chunks).__name__}"
-            )
+        check_chunks(chunks)
         self._is_compiled = isinstance(f, Compiled)
         self._engine = engine_of(workers, self.__name__)
         self._progress = progress
@@ -76,12 +75,27 @@ class SumOver:
     def __repr__(self):
         return self.__name__
 
+    def __reduce__(self):  # within another sum, whose workers compute it; engines are not sent anywhere
+        return SumOver, (Compiled(self.f) if self._is_compiled else self.f, self.chunks)
+
     def __call__(self, theta: Any) -> Any:
-        structure = Structure(theta, lambda leaf: input_leaf(leaf, self.__name__))
-        point = flattened(theta, self.__name__, lambda leaf, name: input_leaf(leaf, name))
+        structure = Structure(theta, self._leaf)
+        point = flattened(theta, self.__name__, lambda leaf, name: self._leaf(leaf))
         call = _Call(self, self._kernel(structure))
         vector = call.apply((), point)
         return call.structure.restore(vector)
+
+    def _leaf(self, leaf):
+        """Return an array of theta as a traced value or a plain array of floats."""
+        if isinstance(leaf, Series):
+            raise TypeError(
+                f"{self} has no Taylor series: take wengert.jvp or wengert.derivative of it as often as needed, or sum "
+                "the series of the summand: sum_over(lambda x, chunk: wengert.taylor(f, x, v, order, args=(chunk,)), "
+                "chunks)"
+            )
+        if holds_complex(leaf):
+            raise TypeError(f"{self} takes real numbers: pass real and imaginary parts as parts of theta")
+        return input_leaf(leaf, self.__name__)
 
     @property
     def refusal(self) -> str:
@@ -190,7 +204,7 @@ class _Tasks:
         self._counts[start] = len(chunks)
         kernel, arguments = self.kernel, (self.steps, self.point, start, chunks)
         if not self._is_local:
-            arguments = self._pickled(arguments, start)
+            arguments = self._pickled((*arguments[:3], [sendable(chunk) for chunk in chunks]), start)
             if self.owner.has_all(kernel):
                 kernel = kernel._replace(content=None)
         return remote.Task(kernel, start, arguments)
@@ -299,8 +313,9 @@ def sum_over(f: Callable, chunks: Any, *, workers: Any = None, progress: bool = 
         A compiled function is compiled in each worker. A `Program` is sent as it is.
     chunks : iterable, or function that returns one
         The chunks, in the order of the sum. A chunk is an array or a container of arrays; a callable without arguments
-        or the name of an ``.npy`` or ``.npz`` file, which the worker loads; or any other object that pickles.
-        Arrays mapped to a file are opened by the worker, not sent.
+        or the name of an ``.npy``, ``.npz``, ``.zarr`` or ``.parquet`` file, which the worker loads; a Dask collection,
+        which the worker computes; or any other object that pickles.
+        Arrays mapped to a file are opened by the worker, not sent. Arrays in chunks are read-only for `f`.
     workers : int, executor or map-like callable, optional
         None: this process, one chunk after the other. A number: that many processes, which are started by the first
         call and kept; -1 starts one for each core. Otherwise an object with ``submit`` (an executor of
@@ -357,60 +372,3 @@ def sum_over(f: Callable, chunks: Any, *, workers: Any = None, progress: bool = 
            [1000.   ,  667.001]])
     """
     return SumOver(f, chunks, workers, progress)
-
-
-class Rows(Sequence):
-    """Chunks of consecutive rows; made by `split_rows`."""
-
-    def __init__(self, arrays: tuple, rows: int):
-        self.arrays, self.rows = arrays, rows
-        self.count = len(arrays[0])
-
-    def __len__(self):
-        return -(-self.count // self.rows)
-
-    def __getitem__(self, i):
-        if not -len(self) <= i < len(self):
-            raise IndexError(i)
-        start = (i % len(self)) * self.rows
-        found = tuple(array[start : start + self.rows] for array in self.arrays)
-        return found if len(found) > 1 else found[0]
-
-
-def split_rows(*arrays: Any, rows: int) -> Rows:
-    """Split arrays into chunks of rows, for `sum_over`. The chunks are views, so nothing is copied or read from a file.
-
-    Parameters
-    ----------
-    *arrays : array
-        Arrays of the same length.
-    rows : int
-        Number of rows in a chunk; the last one may have fewer.
-
-    Returns
-    -------
-    Rows
-        A sequence of arrays, or of tuples of arrays if there are several.
-
-    Raises
-    ------
-    ValueError
-        If the lengths differ, or `rows` is not positive.
-
-    See Also
-    --------
-    sum_over : Sum a function over chunks.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from wengert.distributed import split_rows
-    >>> [len(x) for x in split_rows(np.arange(10), rows=4)]
-    [4, 4, 2]
-    """
-    lengths = {len(array) for array in arrays}
-    if len(lengths) != 1 or rows < 1:
-        raise ValueError(
-            f"split_rows: expected arrays of one length and a positive number of rows, got {lengths}, {rows}"
-        )
-    return Rows(arrays, rows)

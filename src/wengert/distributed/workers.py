@@ -14,6 +14,7 @@ import io
 import mmap
 import pickle
 import signal
+import sys
 import threading
 import time
 from typing import Any, NamedTuple
@@ -28,10 +29,11 @@ _lock = threading.Lock()
 
 
 class Parcel(NamedTuple):
-    """A pickled object, and a key that identifies its content."""
+    """A pickled object, a key that identifies its content, and the version of this package that pickled it."""
 
     key: str
     content: bytes | None
+    version: str
 
 
 class Task(NamedTuple):
@@ -64,9 +66,17 @@ def run(task: Task) -> Done | Missing:
     if kernel is None:
         return Missing(task.number)
     try:
-        return Done(kernel.run(*pickle.loads(task.arguments)), time.perf_counter() - start)
+        return Done(kernel.run(*_arguments(task)), time.perf_counter() - start)
     except Exception as error:
         raise portable(error) from error.__cause__
+
+
+def _arguments(task):
+    try:
+        return pickle.loads(task.arguments)
+    except Exception as error:  # as when a file that a chunk is mapped to is not there
+        error.add_note(f"wengert.distributed: the task that starts at {task.number} cannot be unpickled by a worker")
+        raise
 
 
 def portable(error: Exception) -> Exception:
@@ -85,6 +95,11 @@ def held(parcel: Parcel) -> Any:
     """Return the kernel of a parcel, from this worker's store if it was unpacked before; None if it is not here."""
     with _lock:
         kernel = _kernels.get(parcel.key)
+        if kernel is None and parcel.version != version():
+            raise RuntimeError(
+                f"a worker has version {version()} of wengert, and the driver has version {parcel.version}: install "
+                "the same one for both"
+            )
         if kernel is None and parcel.content is not None:
             kernel = _kernels[parcel.key] = _unpacked(parcel.content)
             while len(_kernels) > MAX_KERNELS:
@@ -115,7 +130,12 @@ def start_worker() -> None:
 def packed(x: Any, name: str) -> Parcel:
     """Pickle an object for workers; functions of ``__main__`` and lambdas are pickled by value, by cloudpickle."""
     content = dumped(x, name)
-    return Parcel(hashlib.sha256(content).hexdigest(), content)
+    return Parcel(hashlib.sha256(content).hexdigest(), content, version())
+
+
+def version() -> str:
+    """Return the version of this package."""
+    return sys.modules["wengert"].__version__
 
 
 def dumped(x: Any, name: str) -> bytes:
