@@ -219,6 +219,7 @@ def test_program_is_sent_instead_of_code(pool):
     here, there = sum_over(program, even), sum_over(program, even, workers=pool)
     for operation in ("value", "grad", "hessian", "hvp", "jvp"):
         apply = OPERATIONS[operation]
+        assert_rounding(apply(sum_over(program, even)), apply(here))
         assert np.array_equal(apply(here), apply(there))
         assert_rounding(apply(here), apply(added_up(functions.logistic, even)))
     with pytest.raises(TypeError, match="pass the function itself"):

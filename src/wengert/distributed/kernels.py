@@ -157,7 +157,7 @@ class Kernel:
 
     def _evaluated(self, steps, point, chunk, number):
         """Return the sum over a single chunk."""
-        if self.structure is None and self.is_compiled:  # a recording must not be what finds it out
+        if self.structure is None and (self.is_compiled or isinstance(self.f, Program)):  # no recording may find it out
             self.structure = self._structure_of(self._tree(point, chunk))
         if steps == WITH_GRADIENT and (self.structure is None or self.structure.size == 1):
             try:
