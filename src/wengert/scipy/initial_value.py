@@ -45,6 +45,7 @@ from wengert.program.integration.field import with_random_direction
 from wengert.program.integration.jumps import change, moving_jump
 from wengert.scipy import sensitivities, steps
 from wengert.scipy.mirror import check_plain
+from wengert.scipy.often_called import OftenCalled
 from wengert.scipy.recorded_integration import recorded_solution
 from wengert.transforms.dense import Gradient, Jacobian
 
@@ -237,7 +238,7 @@ def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *others: Any, **op
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", scipy.integrate.ODEintWarning)
-        value, info = run_plain(run, func)
+        value, info = run_plain(run, func, prepare=OftenCalled)
     if not info["message"].startswith(("Integration successful", "Nothing was done")):  # the latter of one time
         raise ConvergenceError(f"{name}: {info['message']} Change the tolerances, or integrate up to an earlier time")
     ends = times[0], times[-1]
@@ -332,7 +333,7 @@ class _Integration:
             f = (lambda t, y, *args: fun(y, t, *args)) if time_last else fun
             return scipy.integrate.solve_ivp(f, span, y0, **options)
 
-        found = run_plain(solved, self.fun)
+        found = run_plain(solved, self.fun, prepare=OftenCalled)
         if found.status < 0:
             raise ConvergenceError(
                 f"{self.name}: the integration failed at t = {made[0].t:.6g}: {found.message} "
@@ -665,11 +666,11 @@ def vector(x):
     return wnp.reshape(x, (-1,)) if x.dtype.kind in "fc" else np.ravel(x).astype(np.float64)
 
 
-def run_plain(run, *functions):
-    """Call `run`, outside of derivatives, with the functions on plain values."""
+def run_plain(run, *functions, prepare=lambda f: f):
+    """Call `run`, outside of derivatives, with the functions on plain values; `prepare` wraps them if it may."""
     run = plain_solver(run)
     with caught(LevelError, TracedValueError):
-        return run(*map(stripped, functions))
+        return run(*[prepare(stripped(f)) for f in functions])
     return run(*map(plain_function, functions))  # they read traced values that `stripped` does not find
 
 

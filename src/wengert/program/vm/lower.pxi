@@ -75,7 +75,7 @@ cdef class Lowering:
         if not exact:
             find_powers(self)
             find_folds(self)
-            find_native_calls(self)
+        find_native_calls(self)
         self.find_operands()
         if drop_covered_fills(self):
             self.find_operands()

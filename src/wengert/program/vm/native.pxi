@@ -25,6 +25,10 @@ cdef dict kernels_by_name():
 cdef dict NATIVE_KERNELS = kernels_by_name()
 
 
+#: kernels that move and compare elements, which round nothing; exact programs have no others
+cdef frozenset EXACT_KERNELS = frozenset({"rearrange", "take", "equals"})
+
+
 cdef int find_native_calls(Lowering low) except -1:
     """Find the calls and guards that have a kernel."""
     cdef Py_ssize_t i
@@ -43,7 +47,7 @@ cdef int find_native_calls(Lowering low) except -1:
             found = native_guard(low.listing.guards[low.b[i]][0], *type_of_value(low, low.a[i]))
         else:
             continue
-        if found is not None:
+        if found is not None and not (low.exact and found.kernel not in EXACT_KERNELS):
             low.natives[i] = found
 
 
