@@ -191,6 +191,33 @@ def test_programs_agree_with_functions(f, exact):
     assert_close(program(X), f(X), 1e-12)
 
 
+#: functions that move elements, also in memory orders that sums and products after them depend on
+MOVING = {
+    "roll": lambda x: np.roll(x.reshape(8, 8), (1, -3), (0, 1)) * W.reshape(8, 8) + np.roll(x, 5).reshape(8, 8),
+    "concatenate": lambda x: np.concatenate([x[3:7], x[20:] * 2.0, x[:3]]),
+    "stack": lambda x: np.stack([x[:32], x[32:]], axis=1).T @ W[:32],
+    "transpose": lambda x: np.sum(np.roll(x.reshape(4, 16), 1, 0).T, axis=0) * np.sum(np.tile(x, 2)),
+    "copy": lambda x: np.sum(np.copy(np.asfortranarray(x.reshape(8, 8) * 1.5)), axis=0),
+    "take": lambda x: np.take(x, [3, 1, 60, 3]) @ W[:4] * x[np.argsort(x)],
+    "triangle": lambda x: np.triu(x.reshape(8, 8)) @ np.flip(np.tril(x.reshape(8, 8)), 0),
+    "delete": lambda x: np.cumsum(np.delete(x, [1, 5])) * np.append(x[2:], 1.0)[:62],
+}
+
+
+@pytest.mark.parametrize("name", MOVING)
+def test_exact_programs_move_elements_natively(name):
+    f = MOVING[name]
+    x = np.where(np.arange(64) == 7, -0.0, X)
+    program = wg.record(f, X, exact=True)
+    moves = ("roll", "concatenate", "stack", "tile", "delete", "append", "triu", "tril")
+    assert not {*python_calls(program)} & {*moves}
+    value, gradient = wg.compile(f, exact=True), wg.grad(lambda x: np.sum(np.sin(f(x))))
+    compiled = wg.compile(gradient, exact=True)
+    for point in (X, x, X[::-1], np.roll(X, 9), X):
+        assert value(point).tobytes() == f(point).tobytes()
+        assert compiled(point).tobytes() == gradient(point).tobytes()
+
+
 def jacobian_cases():
     return {
         "sort": lambda x: np.sort(x) ** 2,
