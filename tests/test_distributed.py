@@ -341,6 +341,11 @@ def test_dask():
         with pytest.raises(ValueError, match="no data") as caught:
             sum_over(functions.fails_late, list(range(9)), workers=client)(1.0)
         assert "chunk 5" in caught.value.__notes__[0]
+        persisted = pytest.importorskip("dask.array").from_array(X, chunks=(50, 5)).persist()
+        for chunks in (client.scatter([X[:50], X[50:]]), split_rows(persisted, rows=50)):
+            with pytest.raises(TypeError, match="a future of Dask, which tasks cannot read"):
+                sum_over(functions.column_sum, chunks, workers=client)(THETA)
+            assert_rounding(sum_over(functions.column_sum, chunks)(THETA), functions.column_sum(THETA, X))
 
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.dirname(__file__)), "examples", "distributed")

@@ -123,13 +123,31 @@ def split_rows(*arrays: Any, rows: int) -> Rows:
 
 def sendable(chunk: Any) -> Any:
     """Return a chunk without the parts of Dask graphs that it does not need; a slice holds the graph of its array."""
+    if _is_future(chunk) or (_is_dask(chunk) and _futures_in(chunk)):
+        raise TypeError(f"sum_over: a chunk is, or consists of, {_ON_CLUSTER}")
     if _is_dask(chunk):
         return sys.modules["dask"].optimize(chunk)[0]
-    return type(chunk)(map(sendable, chunk)) if type(chunk) in (list, tuple) and any(map(_is_dask, chunk)) else chunk
+    return type(chunk)(map(sendable, chunk)) if type(chunk) in (list, tuple) else chunk
 
 
 def _is_dask(x):
     return hasattr(x, "__dask_graph__") and "dask" in sys.modules
+
+
+_ON_CLUSTER = (
+    "a future of Dask, which tasks cannot read: pass a collection that is not persisted, or a function that loads the "
+    "data"
+)
+
+
+def _is_future(x):
+    """Return whether this stands for data on a cluster of Dask."""
+    return type(x).__module__.partition(".")[0] == "distributed" and hasattr(x, "result")
+
+
+def _futures_in(collection):
+    distributed = sys.modules.get("distributed")
+    return [] if distributed is None else distributed.futures_of(collection)
 
 
 # ---- in the worker
@@ -151,7 +169,9 @@ def loaded(chunk: Any) -> Any:
 def laid_out(chunk: Any) -> Any:
     """Return read-only contiguous arrays; memory-mapped arrays become plain views of the file."""
     if _is_dask(chunk):
-        chunk = chunk.compute(scheduler="synchronous")
+        chunk = chunk.compute(**({} if _futures_in(chunk) else {"scheduler": "synchronous"}))
+    elif _is_future(chunk):
+        chunk = chunk.result()
     elif _is_stored(chunk):
         chunk = chunk[...]
     if isinstance(chunk, np.memmap) or type(chunk) is np.ndarray:
