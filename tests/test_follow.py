@@ -294,6 +294,20 @@ FEATURES = {
             assert Meta.known == ["Model"]
             return (model.run(x) + Model().run(x)) / 2.0
         """,
+    "metaclass of two, one of which a base has": """
+        import abc, numbers
+        class Meta(type):
+            @property
+            def unit(cls): return 1.0
+        class Printed(metaclass=Meta): pass
+        class MetaOfNumbers(Meta, abc.ABCMeta): pass
+        class Model(Printed, numbers.Number, metaclass=MetaOfNumbers):
+            def run(self, x): return filled(x) * type(self).unit
+        model = Model()
+        def fun(x):
+            assert isinstance(model, numbers.Number)
+            return (model.run(x) + Model().run(x)) / 2.0
+        """,
     "__init_subclass__": """
         class Base:
             known = []

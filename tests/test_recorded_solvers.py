@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import special
 
 import wengert as wg
 from wengert.program.ir import verify
@@ -110,6 +111,10 @@ CASES = {
         lambda p: COUPLING[:2, :2] @ p**2,
     ),
     "brentq": (lambda p: optimize.brentq(lambda x: x * x - p @ p, 0.0, 99.0) * p, lambda p: np.sqrt(p @ p) * p),
+    "residual with a special function": (
+        lambda p: optimize.brentq(lambda x: special.jv(0, x * p[0]), 0.1, 4.0 / p[0]) * p,
+        lambda p: special.jn_zeros(0, 1)[0] / p[0] * p,
+    ),
     "traced bracket": (
         lambda p: optimize.ridder(lambda x: x * x - p[0], 0.0, 9.0 + p[0]) * p, lambda p: np.sqrt(p[0]) * p),
     "toms748": (lambda p: optimize.toms748(lambda x, q: x * x - q[0], 0.0, 9.0, args=(p,)) * p,

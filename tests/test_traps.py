@@ -155,6 +155,42 @@ def test_scalar_that_equals_a_number_of_a_formula_does_not_warn(number, k):
     assert_allclose(jacobians(f)[k](x), np.diag(3 * x**2))
 
 
+ROUNDED = {
+    "round": lambda t: round(t, 6),
+    "round of float": lambda t: round(float(t), 6),
+    "np.round": lambda t: np.round(t, 6),
+    "np.around": lambda t: np.around(t, decimals=6),
+    "method": lambda t: t.round(6),
+    "key of a cache": lambda t: {0.7: 2.0}.get(round(t, 12), 3.0),
+}
+
+
+@pytest.mark.parametrize("rounded", ROUNDED.values(), ids=ROUNDED)
+@pytest.mark.parametrize("k", range(4))
+def test_rounding_to_decimals_warns_and_gives_the_derivative_of_a_step_function(rounded, k):
+    x = POINTS[0]
+    with pytest.warns(wg.RoundingWarning, match=r"rounded to (6|12) decimals \(.*test_traps.py:\d+\)"):
+        found = jacobians(lambda x: rounded(x[0]) * x)[k](x)
+    assert_allclose(found, rounded(x[0]) * np.eye(2))
+
+
+STEPS = {
+    "to integers": np.round,
+    "builtin, to integers": round,
+    "to tens": lambda t: np.round(t, -1),
+    "by a tenth of the value": lambda t: round(t, 1),
+    "of a constant": lambda t: round(float(wg.stop_gradient(t)), 3),
+    "of a plain value": lambda t: round(0.123456789, 3),
+}
+
+
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+@pytest.mark.parametrize("k", range(4))
+def test_rounding_that_belongs_to_a_formula_does_not_warn(step, k):
+    x = np.array([0.3456, 1.3])
+    assert_allclose(jacobians(lambda x: step(x[0]) * x)[k](x), step(x[0]) * np.eye(2))
+
+
 def of_raised_errors(x):
     try:
         with np.errstate(all="raise"):

@@ -16,6 +16,7 @@ from benchmarks.packages import differences
 
 VERDICTS = ("right", "wrong", "nan", "warned", "refused", "error", "crash", "slow", "unchecked")
 WENGERT = str(Path(wg.__file__).parent)
+LOSSES = (wg.RootFindingWarning, wg.TextWarning, wg.CachedValueWarning, wg.RoundingWarning)
 HERE = str(Path(__file__).parent)
 CASES = str(Path(__file__).parent / "cases")
 MAX_ERROR = 1e-3  # of differences, relative to the largest entry of a row; typical ones have 1e-10
@@ -75,7 +76,7 @@ def judge(case, compiled):
         ours = [w for w in caught if w.category.__module__ == wg.errors.__name__]
         kinds = sorted({w.category.__name__ for w in ours})
         return Outcome("right", ", ".join(kinds), message=" ".join(str(w.message) for w in ours))
-    warned = [w.message for w in caught if w.category in (wg.RootFindingWarning, wg.TextWarning, wg.CachedValueWarning)]
+    warned = [w.message for w in caught if w.category in LOSSES]
     worst = np.unravel_index(np.argmax(np.nan_to_num(excess, nan=np.inf)), excess.shape)
     message = f"entry {tuple(map(int, worst))}: {found[worst]:.12g}, differences give {expected[worst]:.12g}"
     message = f"{message} with an error of {error[worst]:.0e}"

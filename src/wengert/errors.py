@@ -364,6 +364,27 @@ class CachedValueWarning(UserWarning):
     """
 
 
+class RoundingWarning(UserWarning):
+    """A traced value was rounded to decimals, as functions do that round their results.
+
+    The derivative of the rounded value is zero, and as a key of a cache it finds what an earlier plain call stored.
+    Rounding to integers gives no warning, nor does rounding that changes a value by more than a hundredth.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np, wengert as wg
+    >>> def distance(x, y):
+    ...     return round(np.hypot(x, y), 3)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     wg.grad(distance)(3.0, 4.0)          # a step function
+    np.float64(0.0)
+    >>> print(caught[0].category.__name__)
+    RoundingWarning
+    """
+
+
 class MutatedInputWarning(UserWarning):
     """The function wrote into its argument; the caller's array was left unchanged.
 

@@ -25,7 +25,7 @@ def goodman(x):
     return np.array([fatpack.find_goodman_equivalent_stress(*x), fatpack.find_swt_equivalent_stress(x[0], x[1])])
 
 
-@cases(LOAD)
+@cases(LOAD, step=1e-4)
 def ranges_of_reversals(y):
     return fatpack.find_rainflow_ranges(y, k=256)
 

@@ -15,7 +15,14 @@ from contextvars import ContextVar
 
 from wengert.core.frames import at, caller, where
 from wengert.deferred import deferred
-from wengert.errors import CachedValueWarning, Refusal, RootFindingWarning, TextWarning, TracedValueError
+from wengert.errors import (
+    CachedValueWarning,
+    Refusal,
+    RootFindingWarning,
+    RoundingWarning,
+    TextWarning,
+    TracedValueError,
+)
 
 advice = deferred("wengert.core.advice")
 
@@ -284,6 +291,19 @@ def warn_match(file: str, line: int) -> None:
         "earlier plain call stored there count as constants, and the derivative is lost. Empty the cache before the "
         "derivative, or keep wengert.compile(f) in place of the cache",
         CachedValueWarning,
+        file,
+        line,
+        registry=_warned,
+    )
+
+
+def warn_rounding(decimals: int, file: str, line: int) -> None:
+    """Warn that this line rounds a traced value."""
+    warnings.warn_explicit(
+        f"a traced value was rounded to {decimals} decimals ({file}:{line}), and the result has a derivative of zero: "
+        "round after the derivative, or give the function that rounds its result a rule by wengert.primitive. As a key "
+        "of a cache, a rounded value finds constants that an earlier plain call stored: empty the cache before",
+        RoundingWarning,
         file,
         line,
         registry=_warned,

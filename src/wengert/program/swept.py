@@ -206,6 +206,8 @@ def _laid_out(code, v, shape):
         v = code.place(-1, (0, own, c_strides(own, 8)), v, (dtype, own, None))
     if own == shape:
         return v
+    if not own:
+        return code.place(-1, (0, shape, c_strides(shape, 8)), v, (dtype, shape, None))
     return code.part(v, (0, shape, c_strides(shape, 8)), dtype)
 
 
@@ -231,9 +233,10 @@ class Stacked(Swept):
     def _made_whole(self):
         wide, code, number = self._memoised("wide", self._wide), Listing(), self._number
         kinds = [kind_of(wide, v) for v in wide.inputs]
-        direction = code.constant_array(self._directions(0, self._count).reshape(kinds[number][1]))
         if self._width < 2:
             direction = code.filled(1.0, self._lines)
+        else:
+            direction = code.constant_array(self._directions(0, self._count).reshape(kinds[number][1]))
         given = []
         for k, kind in enumerate(kinds):
             given.append(direction if k == number else code.add(Op.INPUT, kind, len(code.inputs)))

@@ -90,6 +90,19 @@ def note_scalar_match(x, y) -> None:
             levels.warn_match(*file_and_line(caller()))
 
 
+def note_rounding(x, decimals) -> None:
+    """Warn if rounding hardly changes a traced value, which then counts as a constant, as a result or as a key."""
+    decimals = plain(decimals)
+    if isinstance(decimals, int) and decimals > 0 and not var.is_passive(x) and _is_compared_by_user(sys._getframe(1)):
+        value = np.asarray(plain(x))
+        if np.any((abs(np.round(value, decimals) - value) <= MAX_ROUNDING * abs(value)) & (value != 0)):
+            levels.warn_rounding(decimals, *file_and_line(caller()))
+
+
+#: relative change up to which rounding counts as a matter of presentation, not as part of the formula
+MAX_ROUNDING = 1e-2
+
+
 def is_long(y: float) -> bool:
     """Return whether a number has more significant digits than one writes, and is no simple multiple of pi."""
     digits = repr(y).partition("e")[0].replace(".", "").strip("-0")

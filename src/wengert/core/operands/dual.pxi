@@ -103,6 +103,7 @@ cdef class ScalarDual:
         return operator.index(int(np.ceil(self.v)))
 
     def __round__(self, digits=None):
+        checks.note_rounding(self, digits)
         return round(float64(self.v), digits)
 
     # conversions that would lose the derivative

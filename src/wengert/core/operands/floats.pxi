@@ -256,6 +256,7 @@ cdef class FloatVar:
 
     def __round__(self, digits=None):
         if not is_recorded(self.x):
+            checks.note_rounding(self.x, digits)
             return round(<double>value_of(self), digits)
         if digits is None:
             return round(self.x)

@@ -166,6 +166,7 @@ cdef object rounded_value(object x, object fun):
 cdef object rounded(object x, object digits):
     """Implement ``round(x)``: without `digits` a plain integer, with them an operand."""
     if not (recordings and is_traced(x)):
+        checks.note_rounding(x, digits)
         return round(value_of(x), digits)
     return int(rounded_value(x, np.rint)) if digits is None else dispatch.function(np.round, (x, digits), {}, round)
 

@@ -228,6 +228,7 @@ cdef class ScalarVar:
     def __round__(self, digits=None):
         if self.tape.recording:
             return rounded(self, digits)
+        checks.note_rounding(self, digits)
         return round(float64(self.v), digits)
 
     # conversions that would lose the derivative

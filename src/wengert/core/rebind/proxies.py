@@ -74,7 +74,10 @@ class _AbstractProxyMeta(_ProxyMeta, abc.ABCMeta):
 
 @functools.cache
 def _proxy_meta(meta):
-    """Metaclass of the proxy classes of classes with this metaclass, whose own `__new__` and `__init__` never run."""
+    """Metaclass of the proxy classes of classes with this metaclass, whose own `__new__` and `__init__` never run.
+
+    It derives from those of the bases, whose classes may be bases of the proxied class.
+    """
     if meta is type:
         return _ProxyMeta
     if meta is abc.ABCMeta:
@@ -83,8 +86,8 @@ def _proxy_meta(meta):
     if any("__call__" in vars(base) for base in meta.__mro__[: meta.__mro__.index(type)]):
         # Such as a metaclass of singletons, which must see the original class.
         body["__call__"] = lambda cls, *args, **options: lookup.replaced(cls._wengert_original(*args, **options))
-    is_abstract = issubclass(meta, abc.ABCMeta)
-    return type(meta.__name__, (_AbstractProxyMeta if is_abstract else _ProxyMeta, meta), body)
+    above = dict.fromkeys(_proxy_meta(base) for base in meta.__bases__ if issubclass(base, type))
+    return type(meta.__name__, (*above, meta), body)
 
 
 def make_proxy_class(cls, bases, /, **body):
