@@ -280,6 +280,7 @@ AROUND = {
     "vectorize by the first": lambda x: x * np.vectorize(lambda v: 1 if v > 0 else v)(x),
     "vectorize of a number": lambda x: np.vectorize(math_like)(x[0, 0]) * x,
     "vectorize in an object": lambda x: MODEL.apply(x),
+    "vectorize into objects": lambda x: np.array(np.vectorize(lambda v: (v, v**2), otypes=[np.ndarray])(x).tolist()),
     "r_": lambda x: np.r_[x[0], 1.0, x[1, 1:3], 0:2, x[0, 0], 0:1:3j] ** 2,
     "r_ along": lambda x: np.r_["1", x, x] + np.r_["0,2", x[0], x[1]][:1, :1] + np.r_["0,2,0", x[0]][1],
     "r_ slices": lambda x: np.r_[x[0, 0] : 3.0 : 4j] * x[0],

@@ -640,7 +640,7 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
             return _np.empty(shape, self.otypes)
         if not found:
             raise _errors.UnsupportedFunctionError("numpy.vectorize has no rule for empty arrays: return a constant")
-        if not isinstance(found[0], tuple):
+        if not isinstance(found[0], tuple) or (self.otypes is not None and len(self.otypes) == 1):
             return self._filled(found, shape, 0)
         return tuple(self._filled(column, shape, k) for k, column in enumerate(zip(*found)))
 
@@ -651,6 +651,11 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
     def _filled(self, values, shape, k):
         """Stack results in the dtype given by `otypes`, or else that of the first result, as NumPy does."""
         dtype = _np.dtype(self.otypes[k]) if self.otypes is not None else asarray(values[0]).dtype
+        if dtype.kind == "O":  # a plain array holds any objects, such as traced values and tuples of them
+            y = _np.empty(len(values), object)
+            for i, value in enumerate(values):
+                y[i] = value
+            return y.reshape(shape)
         dtype = _np.dtype(dtype.char) if dtype.kind in "SU" else dtype  # string length is not fixed
         y = _np.reshape(array(list(values)), shape)
         return y if y.dtype == dtype else y.astype(dtype)

@@ -19,7 +19,7 @@ def focused(x):
     return np.array([lbs.image_distance(x[0], 633e-9, x[1], 0.1), lbs.magnification(x[0], 633e-9, x[1], 0.1)])
 
 
-@cases([0.2, 0.5])
+@cases(0.2)
 def wavefront(z):
     return np.array([lbs.curvature(0.3e-3, 633e-9, z), lbs.gouy_phase(0.3e-3, 633e-9, z)])
 

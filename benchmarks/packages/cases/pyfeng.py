@@ -33,13 +33,13 @@ def heston(x):
 
 @cases([0.2, 0.3])
 def spread(x):
-    model = pyfeng.BsmSpreadKirk(x, cor=0.5)
+    model = pyfeng.BsmSpreadKirk(x, rho=0.5)
     return model.price(np.array([5.0, 10.0]), np.array([100.0, 120.0]), 1.0)
 
 
 @cases([7.965567, 15.0])
 def implied_volatility(x):
-    return pyfeng.Bsm(0.2).impvol(x, 100.0, 100.0, 1.0)
+    return pyfeng.Bsm(0.2).impvol(x, np.array([100.0, 90.0]), 100.0, 1.0)
 
 
 @cases([0.4, 100.0])
