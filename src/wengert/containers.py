@@ -22,6 +22,7 @@ from wengert.core.rebind.proxies import original
 from wengert.core.tape.tape import holds_complex
 from wengert.deferred import deferred
 from wengert.errors import ComplexValueError
+from wengert.features import is_masked_array
 
 copy = deferred("copy")
 dataclasses = deferred("dataclasses")
@@ -321,7 +322,7 @@ def input_leaf(x: Any, name: str, takes_complex: bool = False) -> Any:
         raise TypeError(
             f"{name}: cannot differentiate with respect to a {kind.__module__}.{kind.__name__}: pass .to_numpy()"
         )
-    if isinstance(x, np.ma.MaskedArray):
+    if is_masked_array(kind):
         raise TypeError(f"{name}: cannot differentiate with respect to a masked array: pass .filled(value)")
     if isinstance(x, np.matrix):
         raise TypeError(f"{name}: cannot differentiate with respect to a numpy.matrix: pass numpy.asarray(x)")

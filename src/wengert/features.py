@@ -23,6 +23,12 @@ fix = (np.fix,) if hasattr(np, "fix") else ()  # deprecated in 2.5
 has_matvec = hasattr(np, "matvec")  # 2.2, and vecmat
 
 
+def is_masked_array(cls: type) -> bool:
+    """Return whether a class is that of masked arrays, without importing `numpy.ma`, which is slow."""
+    module = sys.modules.get("numpy.ma")
+    return module is not None and issubclass(cls, module.MaskedArray)
+
+
 @functools.cache
 def cond_is_real() -> bool:
     """Return whether the condition number of a complex matrix is real in every norm (since NumPy 2.3.3)."""

@@ -95,7 +95,7 @@ def note_rounding(x, decimals) -> None:
     decimals = plain(decimals)
     if isinstance(decimals, int) and decimals > 0 and not var.is_passive(x) and _is_compared_by_user(sys._getframe(1)):
         value = np.asarray(plain(x))
-        if np.any((abs(np.round(value, decimals) - value) <= MAX_ROUNDING * abs(value)) & (value != 0)):
+        if value.any() and np.all(abs(np.round(value, decimals) - value) <= MAX_ROUNDING * abs(value)):
             levels.warn_rounding(decimals, *file_and_line(caller()))
 
 

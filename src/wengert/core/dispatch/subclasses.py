@@ -37,7 +37,7 @@ from wengert.core.messages import array_message, subclass_message
 from wengert.core.operands import var
 from wengert.core.rebind import follow, rebind, registration
 from wengert.errors import TracedValueError, UnsupportedFunctionError
-from wengert.features import clip_ufunc, compares_names, is_made_in_python, parameters_of
+from wengert.features import clip_ufunc, compares_names, is_made_in_python, is_masked_array, parameters_of
 
 _MAX_KEPT = 64  # traced classes of classes without followed methods, kept for the next derivative
 
@@ -552,7 +552,7 @@ def is_handled(args) -> bool:
 
 def _is_unmasked(x) -> bool:
     """Return whether an array is a masked array without masked elements, which counts as its data."""
-    return issubclass(type(x), np.ma.MaskedArray) and not np.ma.getmaskarray(x).any()
+    return is_masked_array(type(x)) and not np.ma.getmaskarray(x).any()
 
 
 def call(fun, args, kwargs):

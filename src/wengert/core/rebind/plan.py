@@ -210,8 +210,11 @@ class Plan:
         return classes
 
     @classmethod
-    def reached(cls, root, limit=sys.maxsize, enters=None):
+    def reached(cls, root, limit=sys.maxsize, enters=None, is_whole=True):
         """Explore what is reachable from `root`, but at most `limit` functions, and only those with ``enters(f)``.
+
+        The latter are no reason to replace what reaches them.
+        Unless `is_whole`, end at the first function that is not explored.
 
         Returns
         -------
@@ -227,9 +230,10 @@ class Plan:
             kind = type(value)
             if kind is types.FunctionType:
                 count += 1
-                if (count > limit and is_simple(value)) or (enters is not None and not enters(value)):
+                is_idle = enters is not None and not enters(value)
+                if is_idle or (count > limit and is_simple(value)):
                     lazy[id(value)] = value
-                    seeds.append(id(value))
+                    seeds.extend(() if is_idle else (id(value),))
                     met.add(id(value))
                     return
             if kind is LRU or kind in MAKERS or is_dispatcher(value) or (kind not in SPECIAL and py_func_of(value)):
@@ -246,6 +250,8 @@ class Plan:
             parts = parts_of(value)
             if len(objects) > _MAX_OBJECTS and key in objects:
                 del parts[1:]
+            if lazy and not is_whole:
+                break
             for part in parts:
                 if is_registered(part):
                     seeds.append(key)

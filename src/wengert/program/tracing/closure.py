@@ -219,7 +219,7 @@ class _OperandPlan(Plan):
         """Return a function that stands for one whose code did not run before."""
 
         def run(*args, **kwargs):
-            raise NotSeen(f"it calls {f.__qualname__} only while it is recorded")
+            _raise_not_seen(f)
 
         return like(f, run)
 
@@ -231,10 +231,13 @@ class _OperandPlan(Plan):
         self.spaces: list = []  # pairs: namespace of a proxy object, and its initial contents
         self.root = root
         self.memo = memo = {}
+        if is_trial:
+            self.when_called = _same
         nodes, _ = self.explore(root, reached)
         functions = [value for value in nodes if type(value) is types.FunctionType]
         codes = [f.__code__ for f in functions if id(f) in self.changed]
         self.originals = [*codes, *filter(None, (read(code).latest[1] for code in codes))]
+        self.idle = {id(f.__code__): f for f in self.lazy.values()}  # reached by what is not copied, too
         self.make(nodes, memo)
         self.run = self.build(root, memo)
 
@@ -422,7 +425,7 @@ class Captures:
             self.reached = None
 
     def look(self, root, in_derivative, limit):
-        self.reached = _OperandPlan.reached(root, limit, self.may_run)
+        self.reached = _OperandPlan.reached(root, limit, self.may_run, self.ran is not None)
         if self.ran is None and self.reached[-1]:
             raise TooManyFunctions
         scan = Scan(
@@ -591,6 +594,10 @@ class Reading:
         return _around(captures.f, _CheckedCall(captures, _OperandPlan(captures.root, given, reached), new, watched))
 
 
+def _raise_not_seen(f):
+    raise NotSeen(f"it calls {f.__qualname__} only while it is recorded")
+
+
 class _CheckedCall:
     """Calls a copy of f and checks that it changed no object that it did not create."""
 
@@ -619,7 +626,7 @@ class _CheckedCall:
         forms = [*map(item_ids, lent)], [*map(_ids_of_items, contents)]
         token = running_plan.set(self._copies)
         try:
-            with Watch(self._originals) as watch:
+            with Watch(self._originals, self._copies.idle, _raise_not_seen) as watch:
                 y = self._f(*args, **kwargs)
         finally:
             running_plan.reset(token)

@@ -86,15 +86,22 @@ cdef class Observer:
 
 @cython.final
 cdef class Watch:
-    """While entered, detects whether any of given code objects runs in this thread."""
+    """While entered, detects whether any of given code objects runs in this thread.
+
+    Where code in `idle`, a dict of functions by the id of their code, is about to run, ``refuse(f)`` is called, which
+    raises an error.
+    """
 
     cdef set codes                  # their ids
+    cdef dict idle
+    cdef object refuse
     cdef readonly bint found
     cdef Py_tracefunc former
     cdef PyObject *former_self
 
-    def __init__(self, codes):
+    def __init__(self, codes, idle, refuse):
         self.codes, self.found = set(map(id, codes)), False
+        self.idle, self.refuse = idle, refuse
 
     def __enter__(self):
         cdef PyThreadState *state = PyThreadState_Get()
@@ -114,6 +121,8 @@ cdef int detect(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) e
         code = code_of(frame)
         if <size_t><PyObject *>code in (<Watch>self).codes:
             (<Watch>self).found = True
+        elif id(code) in (<Watch>self).idle:
+            (<Watch>self).refuse((<Watch>self).idle[id(code)])
     return 0
 
 

@@ -164,6 +164,10 @@ class Scan:
         self.names = {each for each in constant if type(each) is str}
         self.constants = [each for each in constant if type(each) is not str]
         self.loaded, self.is_dynamic = set(), False
+        if ran is not None:  # the names that the code loads are known, so that one pass is usually enough
+            for node in nodes:
+                if type(node) is types.FunctionType and code_key(node.__code__) in ran and knows_bytecode():
+                    self.loaded |= read(node.__code__).loaded
         while True:  # fixed point: each newly loaded name may be that of a method whose code loads more names
             known = len(self.loaded), self.is_dynamic
             self.places, self.watched, self.sizes = {}, {}, {}
