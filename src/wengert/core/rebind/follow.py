@@ -288,16 +288,17 @@ def is_followed_module(module):
 
 
 def module_reads(f):
-    """Yield (global name, module, attribute, its value) for each read by f from a followed module."""
-    for first, *path in read(f.__code__).paths:
-        value = f.__globals__.get(first)
-        if type(value) is not types.ModuleType or id(value) in REGISTERED:
-            continue
+    """Return (global name, module, attribute, its value) for each read by f from a followed module."""
+    code, held, found = read(f.__code__), f.__globals__, []
+    modules = {name: value for name in code.owners if is_followed_module(value := held.get(name))}
+    for first, *path in code.paths if modules else ():
+        value = modules.get(first)
         for name in path:
             if not is_followed_module(value):
                 break
             module, value = value, vars(value).get(name)
-            yield first, module, name, value
+            found.append((first, module, name, value))
+    return found
 
 
 def is_computed(module, name):
@@ -307,10 +308,6 @@ def is_computed(module, name):
 
 def reads_computed(f):
     """Return whether a function reads an attribute that a followed module computes."""
-    held = f.__globals__
-    owners = [value for name in read(f.__code__).owners if type(value := held.get(name)) is types.ModuleType]
-    if not any(map(is_followed_module, owners)):
-        return False
     return any(is_computed(module, name) for _, module, name, _ in module_reads(f))
 
 

@@ -185,6 +185,8 @@ def _make_foreign(package):
 def is_registered(value):
     """Return whether `value` is replaced wherever it is met; register its package first if that was deferred."""
     if id(value) not in REGISTERED:
+        if type(value) is types.FunctionType and type(value.__module__) is str and value.__module__ in _settled:
+            return False
         if deferred:
             _register_module(_module_of(value))
             if id(value) not in REGISTERED and callable(value):  # an object that stands for a function

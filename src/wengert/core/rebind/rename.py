@@ -22,8 +22,9 @@ import sys
 import types
 import weakref
 
+from wengert.core.rebind.bytecode import decode
 from wengert.core.rebind.relocate import relocated
-from wengert.features import CACHE, NAMING, null_is_first
+from wengert.features import NAMING, null_is_first
 
 _OWN = __name__.partition(".")[0]
 
@@ -76,6 +77,7 @@ _CELL_STORES = {_op["STORE_DEREF"], _op["DELETE_DEREF"]}
 _NAMED_LOADS = {dis.opmap[name]: bits for name, bits in NAMING.items()
                 if name in dis.opmap and name.startswith(("LOAD_", "IMPORT_FROM"))}  # fmt: skip
 _STORES = {_op["STORE_FAST"], _op["STORE_DEREF"]}
+_ALL_STORES = _STORES | {_op["STORE_FAST_LOAD_FAST"], _op["STORE_FAST_STORE_FAST"]} - {-1}
 _MAKING = {dis.opmap[name] for name in ("MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE") if name in dis.opmap}
 _VARIABLE_LOADS = {dis.opmap[name] for name in (
     "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF", "LOAD_FAST_LOAD_FAST", "STORE_FAST_LOAD_FAST",
@@ -87,6 +89,9 @@ _RESULTS = {(dis.opmap[name], None) for name in ("BINARY_SUBSCR", "CALL", "CALL_
     (dis.opmap["BINARY_OP"], k) for k, (_, sign) in enumerate(dis._nb_ops) if sign == "[]"
 }  # fmt: skip
 _MATCH_CLASS = dis.opmap["MATCH_CLASS"]
+#: opcodes that `Code.read` looks at
+_READ_OPS = {_LOAD_GLOBAL, _IMPORT_NAME, _MATCH_CLASS, _op["LOAD_SUPER_ATTR"], *_NAMED_LOADS, *_LOADS, *_ATTRIBUTE,
+             *_GLOBAL_STORES, *_CELL_STORES}  # fmt: skip
 _IMPORT_TAIL = {_op[name] for name in (
     "IMPORT_FROM", "SWAP", "POP_TOP", "STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")}  # fmt: skip
 _INSPECTED = {"__bases__", "__class__", "__dict__", "__mro__", "__subclasses__", "mro"}  # differ in a proxy class
@@ -192,22 +197,6 @@ def chain(alias, dotted, module):
 
 
 # Reading ----------------------------------------------------------------------------------------------------
-
-
-def decode(code):
-    """Instructions of `code` as (offset, opcode, argument, width of the argument in bits), without caches."""
-    raw, out, arg, width = code.co_code, [], 0, 8
-    for i in range(0, len(raw), 2):
-        op = raw[i]
-        if op == CACHE:
-            continue
-        arg |= raw[i + 1]
-        if op == _EXTENDED_ARG:
-            arg, width = arg << 8, width + 8
-            continue
-        out.append((i, op, arg, width))
-        arg, width = 0, 8
-    return out
 
 
 def _is_free(code, arg):
@@ -411,6 +400,8 @@ class Code:
         self.strings.update(const for const in code.co_consts if type(const) is str)
         instructions = decode(code)
         for k, (_, op, arg, _) in enumerate(instructions):
+            if op not in _READ_OPS:
+                continue
             if op in _NAMED_LOADS:
                 self.loaded.add(code.co_names[arg >> _NAMED_LOADS[op]])
             elif op == _MATCH_CLASS:  # the attribute names of a pattern are a constant
@@ -514,7 +505,7 @@ def _made(code, instructions, outer):
     """Variables that hold only functions made by this code, or by the enclosing one, which gives `outer`."""
     held, made, others = _variables(code), {name for name in outer if name in code.co_freevars}, set()
     for (_, before, _, _), (_, op, arg, _) in itertools.pairwise(instructions):
-        for place in _stored(op, arg):
+        for place in _stored(op, arg) if op in _ALL_STORES else ():
             (made if before in _MAKING else others).add(held[place])
     return made - others
 

@@ -1,0 +1,33 @@
+# cython: language_level=3
+"""Decodes the instructions of code objects."""
+
+from __future__ import annotations
+
+import dis
+
+from wengert.features import CACHE
+
+cdef int cache = CACHE
+cdef int extended_arg = dis.opmap["EXTENDED_ARG"]
+
+
+def decode(code):
+    """Instructions of `code` as (offset, opcode, argument, width of the argument in bits), without caches."""
+    cdef bytes raw = code.co_code
+    cdef const unsigned char *at = raw
+    cdef Py_ssize_t i
+    cdef unsigned long long arg = 0
+    cdef int op, width = 8
+    cdef list found = []
+    for i in range(0, len(raw), 2):
+        op = at[i]
+        if op == cache:
+            continue
+        arg |= at[i + 1]
+        if op == extended_arg:
+            arg <<= 8
+            width += 8
+            continue
+        found.append((i, op, arg, width))
+        arg, width = 0, 8
+    return found
