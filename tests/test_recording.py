@@ -356,7 +356,7 @@ def any_and_all(x):
 @program
 def closeness(x):
     near = np.isclose(x, np.round(x), atol=0.3)
-    return np.where(near, x, 0) + (1 if np.allclose(x, X, atol=0.5) else 2) + np.array_equal(x[:2], x[2:4])
+    return np.where(near, x, 0) + (1 if np.allclose(x, X + 0.01, atol=0.5) else 2) + np.array_equal(x[:2], x[2:4])
 
 
 @program

@@ -165,7 +165,7 @@ PROGRAMS = {
     "sparse matrix": lambda x: SPARSE @ np.sin(x) + x @ SPARSE,
     "sparse matrix made in the function": lambda x: scipy.sparse.csr_array(np.array([[0.0, 2.0], [1.0, 3.0]])) @ x[:2],
     "product of a scalar": lambda x: np.prod(x[0], axis=0) * x,
-    "rounded": lambda x: x * (int(x[0] * 10) + round(x[1], 1)),
+    "rounded": lambda x: x * (int(x[0] * 10) + round(x[1], 0)),
     "einsum": lambda x: np.einsum("i,ij,j->i", x, B, np.sin(x)),
     "three at once": lambda x: np.einsum("i,i,i->", x, x, x),
     "solve": lambda x: np.linalg.solve(A + np.outer(x, x), np.sin(x)),

@@ -1,6 +1,7 @@
 """Python constructs that can hide a derivative: each gives the right one, or an error that says why there is none."""
 
 import collections.abc
+import math
 import warnings
 
 import numpy as np
@@ -68,6 +69,8 @@ SAME = {
     "np.all of equal": lambda a, b: np.all(np.equal(a, b)),
     "any": lambda a, b: not np.any(b != a),
     "not_equal": lambda a, b: not np.not_equal(b, a).any(),
+    "allclose": lambda a, b: np.allclose(a, b, rtol=1e-12),
+    "isclose": lambda a, b: np.isclose(b, a, rtol=1e-12).all(),
 }
 
 
@@ -133,6 +136,10 @@ DIFFERS = {
     "not ==": lambda a, b: not a == b,
     "lists": lambda a, b: [a] != [b],
     "np.not_equal": lambda a, b: np.not_equal(a, b),
+    "math.isclose": lambda a, b: not math.isclose(a, b),
+    "np.isclose": lambda a, b: not np.isclose(a, b, rtol=1e-12),
+    "np.isin": lambda a, b: not np.isin(b, [a, 2.0]),
+    "np.isin, turned": lambda a, b: not np.isin(np.array([2.0, a]), b).any(),
 }
 
 

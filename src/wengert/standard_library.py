@@ -26,7 +26,7 @@ from wengert import registry
 from wengert import rules as _rules  # noqa: F401  (registers the rules)
 from wengert.core import levels
 from wengert.core.dispatch import dispatch
-from wengert.core.dispatch.checks import refusal
+from wengert.core.dispatch.checks import note_match, refusal
 from wengert.core.dispatch.lifted import Lifted, holds_lifted
 from wengert.core.dispatch.ufunc import ScalarFunction
 from wengert.core.frames import at
@@ -289,6 +289,8 @@ def of_constant(fun: Callable) -> ScalarFunction:
     def general(*args, **kwargs):
         if var.recording_level((args, tuple(kwargs.values()))) is not None:
             return dispatch.record_constant(dispatch.constant_row, args, kwargs, fun)
+        if fun is math.isclose and len(args) == 2:
+            note_match(*args)
         return fun(*var.plain(args), **{name: var.plain(x) for name, x in kwargs.items()})
 
     return ScalarFunction(fun, general)

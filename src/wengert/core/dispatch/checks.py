@@ -90,6 +90,16 @@ def note_scalar_match(x, y) -> None:
             levels.warn_match(*file_and_line(caller()))
 
 
+def note_member(x, keys) -> None:
+    """Warn if a traced value is among plain ones, as `note_scalar_match` does."""
+    if var.is_traced(keys) and not var.is_traced(x):
+        x, keys = keys, x
+    if var.is_traced(x) and not var.holds_traced([keys]):
+        values = np.ravel(plain(x))
+        for y in values[np.isin(values, keys)][:1]:
+            note_scalar_match(x, float(y))
+
+
 def note_rounding(x, decimals) -> None:
     """Warn if rounding hardly changes a traced value, which then counts as a constant, as a result or as a key."""
     decimals = plain(decimals)
@@ -114,6 +124,10 @@ MAX_WRITTEN_DIGITS = 10
 MULTIPLES_OF_PI = 180
 
 
+#: modules of this package that stand for others in the user's code
+_STAND_INS = frozenset(("wengert.numpy", "wengert.standard_library"))
+
+
 def _is_compared_by_user(frame):
     """Return whether the code that compares is the user's: not SciPy, a rule, or an assertion of `numpy.testing`."""
     while frame is not None:
@@ -121,7 +135,7 @@ def _is_compared_by_user(frame):
         if name.startswith("numpy.testing."):
             return False
         package = name.partition(".")[0]
-        if package != "numpy" and name != "wengert.numpy" and not name.startswith("wengert.core."):
+        if package != "numpy" and name not in _STAND_INS and not name.startswith("wengert.core."):
             return package not in ("wengert", "scipy")
         frame = frame.f_back
     return False

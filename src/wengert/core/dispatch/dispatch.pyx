@@ -31,7 +31,7 @@ from wengert.core.dispatch.arguments import (
     out_position, plain_keywords, positional, promote_python_floats, run_recorded, shared_view, unchanged,
     with_condition,
 )
-from wengert.core.dispatch.checks import note_match, note_rounding, operand_text, refusal, refuse_overlap
+from wengert.core.dispatch.checks import note_match, note_member, note_rounding, operand_text, refusal, refuse_overlap
 from wengert.core.frames import at, solver
 from wengert.core.messages import (
     assignment_message, no_complex_rule, no_rule_message, option_message, solver_message,
@@ -120,7 +120,7 @@ MEMORY_DEPENDENT = frozenset(("base", "ctypes", "data", np.may_share_memory, np.
 #: functions that tell the sign of their argument, or of the difference of two
 _SIGNS = frozenset({np.sign, np.signbit, np.less, np.less_equal, np.greater, np.greater_equal})
 #: functions that tell whether a traced array equals a stored one
-_EQUALITIES = frozenset({np.equal, np.not_equal, np.array_equal, np.array_equiv})
+_EQUALITIES = frozenset({np.equal, np.not_equal, np.array_equal, np.array_equiv, np.isclose, np.allclose})
 
 #: functions that round to decimals
 _ROUNDING = frozenset({np.round, np.around})
@@ -207,6 +207,8 @@ def function(fun, args, kwargs, compute=None):
             var.watch_comparison(args[0], args[1] if len(args) > 1 else 0.0)
         if fun in _EQUALITIES and len(args) > 1:
             note_match(args[0], args[1])
+        if fun is np.isin and len(args) > 1:
+            note_member(args[0], args[1])
         if fun in _ROUNDING and not recording:
             note_rounding(args[0], args[1] if len(args) > 1 else kwargs.get("decimals", 0))
         if row.on_complex is not None and holds_complex(args):
@@ -224,7 +226,8 @@ def function(fun, args, kwargs, compute=None):
 
 
 direct.set_special(
-    WRITERS | STORES | _SIGNS | _EQUALITIES | _ROUNDING | _NONZERO | MEMORY_DEPENDENT | _CALLED_BY_SOLVERS | {np.copysign}, creation
+    WRITERS | STORES | _SIGNS | _EQUALITIES | _ROUNDING | _NONZERO | MEMORY_DEPENDENT | _CALLED_BY_SOLVERS
+    | {np.copysign, np.isin}, creation
 )
 
 

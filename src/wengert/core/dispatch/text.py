@@ -19,7 +19,7 @@ from wengert.core.rebind.rename import public
 from wengert.features import is_remainder_code
 
 #: digits after the decimal point from which on text is taken to be precise enough for reading the number back
-MIN_PRECISE_DIGITS = 13
+MIN_PRECISE_DIGITS = 9
 
 _PRECISION = re.compile(r"(?:.?[<>=^])?[ +-]?z?#?0?\d*[,_]?(?:\.(\d+))?([a-zA-Z%]?)$", re.DOTALL)
 
