@@ -1,8 +1,7 @@
 """Finite elements of structures."""
 
 import numpy as np
-from feon.sa import Link2D11, Node, Spring1D11, System
-from feon.sa import Beam1D11
+from feon.sa import Beam1D11, Link2D11, Node, Spring1D11, System
 
 from benchmarks.packages.cases import Cases
 

@@ -1,7 +1,5 @@
 """Propagation of radio waves."""
 
-import itur
-import numpy as np
 from itur.models import itu453, itu676, itu835, itu838
 
 from benchmarks.packages.cases import Cases

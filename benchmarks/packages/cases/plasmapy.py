@@ -1,8 +1,6 @@
 """Plasma physics."""
 
-import numpy as np
 from plasmapy.formulary import frequencies, speeds
-from plasmapy.formulary.mathematics import Fermi_integral
 
 from benchmarks.packages.cases import Cases
 

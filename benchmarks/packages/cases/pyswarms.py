@@ -1,6 +1,5 @@
 """Functions of a collection for optimisers."""
 
-import numpy as np
 from pyswarms.utils.functions import single_obj
 
 from benchmarks.packages.cases import Cases
