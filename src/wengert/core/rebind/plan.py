@@ -95,8 +95,10 @@ _OPERATORS = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift a
 _REFLECTED = {f"__r{name}__": f"__{name}__" for name in _OPERATORS}
 
 
+#: types of values that are neither followed nor registered
+_DATA = {bool, int, float, complex, str, bytes, type(None)}
 #: types of values that refer to no function of the user
-_LEAVES = {bool, int, float, complex, str, type(None), types.BuiltinFunctionType, types.ModuleType}
+_LEAVES = {*_DATA, types.BuiltinFunctionType, types.ModuleType}
 
 
 def _is_leaf(value):
@@ -253,6 +255,8 @@ class Plan:
             if lazy and not is_whole:
                 break
             for part in parts:
+                if type(part) in _DATA:
+                    continue
                 if is_registered(part):
                     seeds.append(key)
                     continue

@@ -394,6 +394,8 @@ class Scan:
 
     def look_at_own(self, value):
         """Record attributes that a function, class or exception stores outside ``__dict__``, such as its name."""
+        if _OWN.isdisjoint(self.loaded):
+            return
         kind = type(value)
         for base in kind.__mro__:
             for name in _OWN.intersection(self.loaded, vars(base)):
@@ -460,7 +462,7 @@ class Scan:
 
     def attributes(self, space, are_all=False):
         """Record the loaded attributes in a namespace, or all, and the number of attributes."""
-        for name in sorted(map(str, space) if are_all else self.loaded.intersection(space)):
+        for name in sorted(map(str, space) if are_all else self.loaded.intersection(space)) if space else ():
             self.look(space, name)
         if 0 < len(space) <= MAX_SMALL_ITEMS:
             self.note(Contents.BY_KEYS, space, tuple(space))
