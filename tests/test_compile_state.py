@@ -313,6 +313,33 @@ def test_arguments_passed_to_c_code_are_part_of_cache_key(name):
         wg.jacobian(compiled, argnums=1)(u, MATRIX)
 
 
+METHODS = "".join(f"    def of{i}(self, x): return np.sin(x) * SCALE['k'] + {i}.0\n" for i in range(40))
+CLASS_OF_MANY_METHODS = f"""
+import numpy as np
+SCALE = {{"k": 2.0}}
+class Many:
+{METHODS}
+many = Many()
+def by_flag(x, flag): return many.of7(x) if flag else x * 3.0
+def by_value(x): return many.of7(x) if x[0] > 1 else x * 3.0
+"""
+
+
+def test_methods_that_did_not_run_before_read_their_state_when_they_do(monkeypatch):
+    module = types.ModuleType("class_of_many_methods")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(CLASS_OF_MANY_METHODS, module.__dict__)
+    f, g = wg.compile(module.by_flag), wg.compile(module.by_value)
+    J = wg.jacobian(g)
+    for k in (2.0, 5.0):
+        module.SCALE["k"] = k
+        for x in (np.array([0.5, 0.6]), np.array([0.7, 0.1]), np.array([1.5, 0.6]), np.array([1.2, 0.3])):
+            for flag in (False, True, True):
+                np.testing.assert_allclose(f(x, flag), k * np.sin(x) + 7 if flag else 3 * x)
+            np.testing.assert_allclose(g(x), k * np.sin(x) + 7 if x[0] > 1 else 3 * x)
+            np.testing.assert_allclose(J(x), np.diag(k * np.cos(x)) if x[0] > 1 else 3 * np.eye(2))
+
+
 def test_plain_code_compiles_without_warning():
     grid, order, table = np.linspace(0.0, 1.0, 5), 2, {"a": [1.0, np.ones(5)]}
     models = [Model(), Model()]
