@@ -1392,7 +1392,7 @@ CALLS = """
 np.divide.reduce(x, 0)|np.subtract.reduce(x, 0, keepdims=True)|np.hypot.reduce(x, axis=0)|np.divide.accumulate(x)
 np.add.reduce(x, axis=())|np.multiply.reduce(x, axis=None, keepdims=True)|np.maximum.reduce(x, 0)
 np.sum(x, axis=())|np.max(x, axis=0)|np.median(x, axis=0)|np.mean(x, axis=0, keepdims=True)|np.cumsum(x)|np.sort(x)
-x.conj()|x.conjugate()|np.conj(x)|np.real(x)|np.positive(x)|+x|np.nan_to_num(x)|np.clip(x, None, 9)|np.around(x, 20)
+x.conj()|x.conjugate()|np.conj(x)|np.real(x)|np.positive(x)|+x|np.nan_to_num(x)|np.clip(x, None, 9)|np.around(x, 0)
 x.copy()|x.astype(float)|x.astype(float, copy=False)|np.copy(x)|np.array(x)|np.asarray(x)|np.asanyarray(x)
 np.array(x, copy=None)|np.ascontiguousarray(x)|np.atleast_1d(x)|np.atleast_3d(x)|x.T|x.ravel()|x.flatten()|x[:]|x[None]
 np.reshape(x, x.shape)|np.squeeze(x)|np.moveaxis(x, 0, -1)|np.expand_dims(x, 0)|np.flip(x)|np.roll(x, 0)|np.rot90(x, 4)
