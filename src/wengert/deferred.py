@@ -1,7 +1,6 @@
 """Imports at first use, so that a first derivative loads no more code than it needs."""
 
 import gc
-import sys
 from importlib import import_module
 
 __all__ = ["deferred", "load"]
@@ -13,8 +12,6 @@ def load(name: str):
     They would walk through all new objects of the module, and of NumPy if that was imported just before.
     `gc.unfreeze` moves objects to the oldest generation, where the next full collection finds them.
     """
-    if name in sys.modules:
-        return sys.modules[name]
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -28,13 +25,15 @@ def load(name: str):
 
 
 class _Deferred:
-    __slots__ = ("_name",)
+    __slots__ = ("_module", "_name")
 
     def __init__(self, name):
-        self._name = name
+        self._name, self._module = name, None
 
     def __getattr__(self, attribute):
-        return getattr(sys.modules.get(self._name) or load(self._name), attribute)
+        if self._module is None:
+            self._module = load(self._name)  # waits if another thread is importing it
+        return getattr(self._module, attribute)
 
     def __repr__(self):
         return f"<deferred module {self._name!r}>"
