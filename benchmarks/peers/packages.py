@@ -49,6 +49,7 @@ class Numpy:
 
 def wengert(transform=None):
     import wengert as wg
+    from wengert.deferred import load_all
     from wengert.scipy.optimize import root
 
     names = {"gradient": "grad", "jacobian": "jacobian", "hessian": "hessian", "hvp": "hvp"}
@@ -58,6 +59,8 @@ def wengert(transform=None):
         operators |= {
             f"sparse_{kind}": functools.partial(operators[kind], sparse=True) for kind in ("jacobian", "hessian")
         }
+    load_all()
+    wg.numpy.linalg.solve  # noqa: B018 - declares the rules of its module
 
     def prepare(problem):
         operator = operators.get(problem.kind)

@@ -3,7 +3,9 @@
 import gc
 from importlib import import_module
 
-__all__ = ["deferred", "load"]
+__all__ = ["deferred", "load", "load_all"]
+
+_names: set[str] = set()
 
 
 def load(name: str):
@@ -45,4 +47,14 @@ def deferred(name: str):
     For modules that most programs never need, such as those that write advice for errors.
     Attributes are looked up at every access (about 0.2 microseconds), so they may be rebound in the module.
     """
+    _names.add(name)
     return _Deferred(name)
+
+
+def load_all() -> None:
+    """Import all modules that are deferred, for example before a process forks or a first call is timed."""
+    loaded: set[str] = set()
+    while names := _names - loaded:  # they may defer others
+        for name in names:
+            load(name)
+        loaded |= names

@@ -179,9 +179,6 @@ class Program(Runner):
         made._tier = checked_tier(tier, "tiered")
         if "value" in self._derived:  # the vectorised IR does not depend on the tier
             made._derived["value"] = self._derived["value"]
-        if self._later is not None:
-            runs, build = self._later
-            made._later = runs, lambda: build().tiered(tier)
         return made
 
     def _lowered_ir(self) -> Listing:

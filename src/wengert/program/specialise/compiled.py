@@ -627,7 +627,7 @@ class Compiled(Caller):
                 reading.frozen = known if frozen == known else frozen
                 try:
                     with unnoted():
-                        defers = self.tier != "llvm"  # which prepares for many calls
+                        defers = self.tier == "auto"
                         program = record.trace(self.f, args, kwargs, reading, self.exact, self._disabled, defers)
                     return program if self.tier == "auto" else program.tiered(self.tier)
                 except NotSeen:
