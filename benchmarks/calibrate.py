@@ -20,7 +20,7 @@ from wengert.core.modes.pullback import carried, pull_back
 
 import wengert as wg
 from benchmarks import measure, sparse, workloads
-from wengert.sparse.drivers import Compressed, Sparse
+from wengert.sparse.drivers import Compressed, SparseOperator
 from wengert.sparse.pattern import program_of
 from wengert.transforms.costs import COSTS, SPARSE_COSTS
 from wengert.transforms.products import push, record
@@ -140,9 +140,9 @@ def sparse_constants(f, x, rounds, per_round):
         seeding = [taken(lambda way=way: way._directions(0, way._width)) for way in ways]
         lines += line([taken(lambda way=way: way._execute(leaves)) - s for way, s in zip(ways, seeding)])
         seed = seeding[0] / size
-    one = Sparse(np.sin, 0, False, True, "csr", "forward", 1).of_program(small)
+    one = SparseOperator(np.sin, 0, False, True, "csr", "forward", 1).of_program(small)
     call = taken(lambda: one._execute(small._example))
-    ndarray, direct = band.jacobian(0), Sparse(sines_of_sums, 0, False, True, "csr", "auto", 1).of_program(band)
+    ndarray, direct = band.jacobian(0), SparseOperator(sines_of_sums, 0, False, True, "csr", "auto", 1).of_program(band)
     full = [taken(lambda way=way: way._execute(band._example)) for way in (ndarray, direct)]
     data, source = np.ones(x.size), np.random.default_rng(1964).permutation(x.size)
     matrix = sp.eye_array(10, format="csr")
@@ -153,8 +153,8 @@ def sparse_constants(f, x, rounds, per_round):
         "array": taken(lambda: setattr(copy.copy(matrix), "data", matrix.data)),
         "zero": (full[0] - full[1]) / 600**2,
     }
-    products = dict(zip(("tangents", "tangent", "cotangents", "cotangent"), (part / plain for part in lines)))
-    return products | {name: part / number for name, part in parts.items()}
+    of_products = dict(zip(("tangents", "tangent", "cotangents", "cotangent"), (part / plain for part in lines)))
+    return of_products | {name: part / number for name, part in parts.items()}
 
 
 def table(found, in_use):

@@ -14,7 +14,7 @@ import wengert as wg
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 try:
-    from benchmarks import colour_counts, sparse_plans
+    from benchmarks import calibrate, colour_counts, sparse_plans
     from benchmarks.peers import __main__ as peers
     from benchmarks.peers import cell, table
     from benchmarks.peers.packages import PACKAGES, takes
@@ -160,3 +160,14 @@ def test_table_cell_is_measured(monkeypatch):
     found = cell.main("wengert", "rosenbrock_loop-10-gradient", "0.1")
     assert found["low"] <= found["ratio"] <= found["high"]
     assert np.isclose(found["warm"] / found["f"], found["ratio"], rtol=0.9)
+
+
+def test_calibration_names_constants_of_the_cost_model():
+    for of_workload, known, in_use in (
+        (calibrate.constants, calibrate.WORKLOADS, calibrate.COSTS),
+        (calibrate.sparse_constants, calibrate.SPARSE_WORKLOADS, calibrate.SPARSE_COSTS),
+    ):
+        name, f, x = known[0]
+        found = of_workload(f, x, 1, 1e-4)
+        assert all(hasattr(in_use, word) for word in found)
+        assert "in use" in calibrate.table([(name, found)], in_use)
