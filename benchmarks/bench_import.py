@@ -107,7 +107,7 @@ RESULTS = {"gradient": [math.sin(1) + math.cos(1)] * 3, "root": [2 ** (1 / 3), 3
 
 
 def processor_time(name):
-    """Return the processor time of a program in a new process in seconds, imports included, after checking it."""
+    """Return the processor time in seconds of a program in a new process, imports included; its result is checked."""
     *result, taken = measure.run_python(TIMED, PROGRAMS[name])
     expected = next(RESULTS[word] for word in RESULTS if word in name)
     assert all(abs(x - y) < 1e-6 for x, y in zip(result, expected, strict=True)), (name, result)

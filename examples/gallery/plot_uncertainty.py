@@ -42,4 +42,4 @@ plt.legend()
 plt.show()
 
 # %%
-# The density from first and second derivatives, over a histogram of samples, which is slightly skewed.
+# The density by first and second derivatives, over a histogram of the samples, which is slightly skewed.

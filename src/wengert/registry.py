@@ -186,8 +186,8 @@ class Primitive:
     route : object or None
         What the direct path of calls has read from this row: `wengert.core.dispatch.direct`.
     signature : tuple
-        What keywords and numbers of arguments the derivative accepts: functions, after the number of leading arguments
-        that are not those of the call.
+        Functions whose parameters tell which arguments the derivative accepts, after the number of leading parameters
+        that are no arguments of the call.
     home : str
         Dotted name under which the row object itself is found, if it is not in the registry.
     """

@@ -157,7 +157,7 @@ def loaded(chunk: Any) -> Any:
     """Return the data of a chunk: loads files, calls callables, and gives arrays the layout that pickling gives them.
 
     The layout decides the bits of sums and products, which must not depend on where a chunk is computed.
-    Arrays are read-only: a chunk that one pass changed would be another one for the next pass, but only in the driver.
+    Arrays are read-only: if a pass wrote into a chunk, the next pass would see other values, but only in the driver.
     """
     if isinstance(chunk, (str, os.PathLike)):
         chunk = _read(chunk)

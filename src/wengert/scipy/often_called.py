@@ -18,12 +18,12 @@ import numpy as np
 from wengert.program.specialise.compiled import Compiled
 from wengert.program.tracing.observer import is_observed
 
-#: calls and seconds after which a function is compiled; observation, the trace and the passes take about as long
+#: number of calls, and seconds spent in them, after which a function is compiled; compilation takes about as long
 CALLS, SECONDS = 50, 0.02
 
 
 class OftenCalled:
-    """A function of plain values that is compiled when it has been called for some time.
+    """A function of plain values that is compiled once its calls have taken some time.
 
     Functions whose calls cannot be replayed, as those with side effects, are called as before.
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from wengert.features import lapack_loop
 from wengert.program.ir import access
 from wengert.program.ir.native_operands import (
     COMPLEX,
@@ -168,12 +169,17 @@ def _qr(call, given, dtype, shape):
     return NativeCall("qr", (operand,), (m, n, width), spare=m * n + n + m, work=_cubes(1, max(m, n), 4.0))
 
 
+def _is_small_matrix(operand):
+    """Return whether an operand is a matrix with elements, and of at most `MAX_ORDER` rows and columns."""
+    return len(operand.shape) == 2 and 0 < min(operand.shape) <= max(operand.shape) <= MAX_ORDER
+
+
 def _linalg_loop(name, operand, sizes, results):
     """Run a loop of NumPy on one matrix, as the signs of singular vectors depend on the algorithm.
 
     `sizes` are the dimensions of its signature, `results` the shapes of its results, which are packed.
     """
-    fun = getattr(getattr(np.linalg, "_umath_linalg", None), name, None)
+    fun = lapack_loop(name)
     if fun is None or f"d->{'d' * len(results)}" not in fun.types:
         return None
     counts = [*map(math.prod, results)]
@@ -201,7 +207,7 @@ def _eigh(with_vectors):
 def _svd(call, given, dtype, shape):
     options = options_of(call, "a", "full_matrices", "of_values")
     operand = packed(given, options["a"], DOUBLE)
-    if len(operand.shape) != 2 or not 0 < min(operand.shape) <= max(operand.shape) <= MAX_ORDER:
+    if not _is_small_matrix(operand):
         return None
     (m, n), k = operand.shape, min(operand.shape)
     if options["full_matrices"]:
@@ -221,7 +227,7 @@ def _lstsq(call, given, dtype, shape):
         return None
     rcond = max(m, n) * float(np.finfo(float).eps) if rcond is None else float(rcond)
     count = shape[0] - 1 - n * sides - k
-    fun = getattr(getattr(np.linalg, "_umath_linalg", None), "lstsq", None)
+    fun = lapack_loop("lstsq")
     if fun is None or "ddd->ddid" not in fun.types or count not in (0, sides):
         return None
     steps = 8 * n, 8, 8 * sides, 8, 8 * sides, 8, 8, 8
@@ -234,10 +240,10 @@ def _lstsq(call, given, dtype, shape):
 def _pinv(call, given, dtype, shape):
     options = options_of(call, "a", "rcond", "rtol")
     operand = packed(given, options["a"], DOUBLE)
-    if len(operand.shape) != 2 or not 0 < min(operand.shape) <= max(operand.shape) <= MAX_ORDER:
+    if not _is_small_matrix(operand):
         return None
     (m, n), k = operand.shape, min(operand.shape)
-    fun = getattr(getattr(np.linalg, "_umath_linalg", None), "svd_s", None)
+    fun = lapack_loop("svd_s")
     rcond = options.get("rcond")
     if rcond is None and "rtol" in options:
         rcond = max(m, n) * float(np.finfo(float).eps) if options["rtol"] is None else options["rtol"]
@@ -255,7 +261,7 @@ def _pinv(call, given, dtype, shape):
 
 def _svdvals(call, given, dtype, shape):
     operand = packed(given, *options_of(call, "x").values(), DOUBLE)
-    if len(operand.shape) != 2 or not 0 < min(operand.shape) <= max(operand.shape) <= MAX_ORDER:
+    if not _is_small_matrix(operand):
         return None
     return _linalg_loop("svd", operand, (*operand.shape, min(operand.shape)), [(min(operand.shape),)])
 

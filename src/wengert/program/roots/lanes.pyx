@@ -108,11 +108,7 @@ cdef class Lanes:
         cdef int *status = <int *>cnp.PyArray_DATA(statuses)
         cdef int ended
         cdef Lane *at
-        if self.shared is not None:
-            self.shared[...] = shared
-        for lane in range(self.width):
-            self.start(lane, next if next < count else -1, given, k, z)
-            next += 1
+        next = self.start_all(count, shared, given, k, z)
         while True:
             if self.has_failed_guard():
                 return False
@@ -213,13 +209,9 @@ cdef class Lanes:
         options.has_slopes = self.found.shape[0] > n
         if self.hybrid_work is None:
             self.hybrid_work = np.zeros((self.width, 6 * n + n * n))
-        if self.shared is not None:
-            self.shared[...] = shared
         for lane in range(self.width):
-            s = &all[lane]
-            set_memory(n, s, <double *>cnp.PyArray_DATA(self.hybrid_work) + lane * (6 * n + n * n))
-            self.start(lane, next if next < count else -1, given, k, z)
-            next += 1
+            set_memory(n, &all[lane], <double *>cnp.PyArray_DATA(self.hybrid_work) + lane * (6 * n + n * n))
+        next = self.start_all(count, shared, given, k, z)
         while True:
             if self.has_failed_guard():
                 return False
@@ -258,11 +250,7 @@ cdef class Lanes:
         cdef Lane *at
         cdef Check *check
         self.prepare_checks(linear)
-        if self.shared is not None:
-            self.shared[...] = shared
-        for lane in range(self.width):
-            self.start(lane, next if next < count else -1, given, k, z)
-            next += 1
+        next = self.start_all(count, shared, given, k, z)
         while True:
             if self.has_failed_guard():
                 return False
@@ -309,6 +297,15 @@ cdef class Lanes:
         for i in range(n * n):
             data[i] = found[(n + i) * self.width]
         return begin_check(check, n, <LU>self.factors[lane], data, limits)
+
+    cdef Py_ssize_t start_all(self, Py_ssize_t count, shared, const double *given, Py_ssize_t k, double *z) except -1:
+        """Give each lane a system, if there are enough; return the number of the next one."""
+        cdef Py_ssize_t lane
+        if self.shared is not None:
+            self.shared[...] = shared
+        for lane in range(self.width):
+            self.start(lane, lane if lane < count else -1, given, k, z)
+        return self.width
 
     cdef void start(self, Py_ssize_t lane, Py_ssize_t member, const double *given, Py_ssize_t k, double *z) noexcept:
         """Take a system, the first one again if there are no more."""

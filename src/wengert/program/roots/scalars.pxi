@@ -171,7 +171,7 @@ cdef inline double secant_of(double a, double b, double fa, double fb) noexcept 
 
 
 cdef inline void leave_end(Scalar *s, double f) noexcept nogil:
-    """Move the end where the function has the sign of its value at ``x``."""
+    """Replace the end of the bracket at which the function has the same sign as at ``x``."""
     s.e, s.fe = s.d, s.fd
     if (s.fa > 0) == (f > 0):
         s.d, s.fd, s.a, s.fa = s.a, s.fa, s.x, f
