@@ -1,5 +1,7 @@
 """``scipy.linalg``: systems, factorisations, spectra, functions of matrices, structured matrices."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.linalg as la
@@ -312,6 +314,15 @@ def test_function_of_a_matrix():
         np.testing.assert_allclose(found, known, rtol=1e-11, atol=1e-12)
     found, known = (wg.hvp(lambda a: g(a, 2.0), DISTINCT, M) for g in (f, expected))
     np.testing.assert_allclose(found, known, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("fun", [la.logm, la.sqrtm])
+def test_compiling_functions_of_regular_matrices_does_not_warn(fun):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        grad = wg.compile(wg.grad(lambda a: fun(positive(a)).sum()))
+        np.testing.assert_allclose(grad(M), wg.grad(lambda a: fun(positive(a)).sum())(M), rtol=1e-12)
+    assert not seen
 
 
 def test_null_space_has_a_derivative_as_a_subspace():
