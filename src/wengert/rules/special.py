@@ -34,10 +34,10 @@ def exp_minus_square(x, rate):
 
     A rounding error of one ulp in x^2 changes the result by x^2 ulp: 625 ulp at x = 25.
     So x = h + r, with h short enough that h^2 is exact in float32 and float64, and x^2 = h^2 + (x - h)(x + h).
-    For |x| > 100 the result is 0 and r does not matter.
+    For |x| > 100 the result is 0 and r does not matter; a NaN stays in r, so that derivatives are NaN too.
     """
     head = np.rint(256 * x) / 256
-    rest = np.where(np.less(np.abs(x), 100), (x - head) * (x + head), 0.0)
+    rest = np.where(np.greater(np.abs(x), 100), 0.0, (x - head) * (x + head))
     return np.exp(-rate * head * head) * np.exp(-rate * rest)
 
 

@@ -460,14 +460,3 @@ cdef object plus(object total, object term):
 
 cdef cnp.ndarray broadcast(object x, cnp.ndarray like):
     return <cnp.ndarray>np.ascontiguousarray(np.broadcast_to(x, (<object>like).shape))
-
-
-def kernel_second_partials(int opcode, double a, double b, double y):
-    """Second partials of one row of ``kernels.h`` at one point: d2/da2, d2/dadb, d2/db2."""
-    cdef double out[3]
-    cdef int m
-    for m in range(3):
-        out[m] = 0.0
-        if opcode >= WG_ADD or m == 0:
-            wg_column_vv(opcode, WG_PAA + m, 1, &a, &b, &y, &out[m])
-    return out[0], out[1], out[2]

@@ -169,8 +169,6 @@ cdef extern from "vm_loops.h" nogil:
     bint wg_is_correctly_rounded(int op)
     int wg_call_helpers(int wanted)
     void wg_forget_helpers()
-    Py_ssize_t wg_tasks
-    void wg_values(int op, Py_ssize_t n, double *a, double *b, double *y)
 
 # lowering of a listing
 include "vm_opcodes.pxi"
@@ -493,13 +491,3 @@ def schedule(listing, bint exact=False):
              if (<Step>step).members.shape[0]]
     memory = low.memory + sizeof(double) * (low.slots + WG_CHUNK * (low.chunks + 1))
     return [(KERNEL_NAMES[kind], shape, members.tolist()) for kind, shape, members in steps], low.slots, memory
-
-
-def row_values(int opcode, a, b):
-    """Evaluate one row of ``kernels.h`` as vector steps do."""
-    cdef cnp.ndarray x = np.ascontiguousarray(a, float)
-    cdef cnp.ndarray z = np.ascontiguousarray(b, float)
-    cdef cnp.ndarray y = np.empty(x.size)
-    wg_values(opcode, x.size, <double *>cnp.PyArray_DATA(x), <double *>cnp.PyArray_DATA(z),
-              <double *>cnp.PyArray_DATA(y))
-    return y

@@ -14,7 +14,6 @@ typedef struct {
 static wg_helper wg_helpers[WG_MAX_HELPERS];
 static int wg_helping = 0;                      /* number of running helpers */
 static PyThread_type_lock wg_team_lock = NULL; /* held by the thread that uses the helpers */
-ptrdiff_t wg_tasks = 0;                         /* number of tasks shared so far */
 
 static void wg_help(void *own) {
     wg_helper *const helper = own;
@@ -52,7 +51,6 @@ void wg_forget_helpers(void) {
 int wg_together(void (*share)(const void *task, int number), const void *task, int helpers) {
     int k;
     if (helpers > wg_helping || !PyThread_acquire_lock(wg_team_lock, NOWAIT_LOCK)) return 0;
-    wg_tasks++;
     for (k = 0; k < helpers; k++) {
         wg_helpers[k].share = share;
         wg_helpers[k].task = task;

@@ -9,8 +9,6 @@
 
 enum { WG_MAX_HELPERS = 255 };
 
-extern ptrdiff_t wg_tasks; /* number of tasks shared so far */
-
 /* Start helpers up to `wanted` and return how many of them exist; needs the GIL. */
 int wg_call_helpers(int wanted);
 /* Forget the helpers in the child of a fork, which does not inherit threads. */

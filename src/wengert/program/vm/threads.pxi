@@ -14,11 +14,6 @@ def use_threads(count):
     helpers = count - 1
 
 
-def tasks_shared():
-    """Return the number of VM instructions that were shared among threads in this process."""
-    return wg_tasks
-
-
 cdef int threads_of_environment() except -1:
     text = os.environ.get("WENGERT_NUM_THREADS", "1")
     if not text.isascii() or not text.isdigit() or not 0 < int(text) <= WG_MAX_HELPERS:

@@ -624,15 +624,3 @@ int wg_is_correctly_rounded(int op) {
     default: return 0;
     }
 }
-
-/* Evaluate one row for n elements in chunks, as vector steps do; for tests. */
-void wg_values(int op, ptrdiff_t n, double *a, double *b, double *y) {
-    wg_code code = {0, 0, 1, 2};
-    double *P[3];
-    ptrdiff_t i;
-    code.op = wg_machine_op(op);
-    for (i = 0; i < n; i += WG_CHUNK) {
-        P[0] = a + i, P[1] = b + i, P[2] = y + i;
-        wg_chunk(&code, 1, P, n - i < WG_CHUNK ? n - i : WG_CHUNK, 0);
-    }
-}

@@ -168,7 +168,5 @@ extern const wg_named_op wg_named_ops[];
 int wg_is_vector_code(int op);
 /* Whether every implementation of a row gives the same bits. */
 int wg_is_correctly_rounded(int op);
-/* Evaluate one row for n elements in chunks, as vector steps do; for tests. */
-void wg_values(int op, ptrdiff_t n, double *a, double *b, double *y);
 
 #endif
