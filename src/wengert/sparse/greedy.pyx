@@ -266,6 +266,34 @@ cdef class Conflicts:
             free(sees)
         return (result, sequence) if done else None
 
+    cdef int64_t reduce(self, int32_t[::1] colour, int32_t[:, ::1] near_of, int32_t k) noexcept nogil:
+        """Give vertices of colours from k on the colour with the fewest conflicts; count neighbours and conflicts."""
+        cdef Py_ssize_t j, count
+        cdef int32_t v, w, c
+        cdef int64_t conflicts = 0
+        for v in range(<int32_t>self.size):
+            if colour[v] >= k:
+                colour[v] = -1
+        for v in range(<int32_t>self.size):
+            if colour[v] < 0:
+                continue
+            count = self.near(v)
+            for j in range(count):
+                near_of[self.found[j], colour[v]] += 1
+        for v in range(<int32_t>self.size):
+            if colour[v] >= 0:
+                continue
+            c = 0
+            for w in range(1, k):
+                if near_of[v, w] < near_of[v, c]:
+                    c = w
+            colour[v] = c
+            conflicts += near_of[v, c]
+            count = self.near(v)
+            for j in range(count):
+                near_of[self.found[j], c] += 1
+        return conflicts
+
     def fewer(self, const int32_t[::1] start, Py_ssize_t limit, int64_t steps):
         """Tabu search from a colouring `start` with more colours: colours below `limit`, or None; and the steps left.
 
@@ -284,27 +312,7 @@ cdef class Conflicts:
         cdef int32_t[::1] queue = np.empty(n + 1, np.int32), place = np.full(n, -1, np.int32)
         self.restart()
         with nogil:
-            for v in range(<int32_t>n):
-                if colour[v] >= k:
-                    colour[v] = -1
-            for v in range(<int32_t>n):
-                if colour[v] < 0:
-                    continue
-                count = self.near(v)
-                for j in range(count):
-                    near_of[self.found[j], colour[v]] += 1
-            for v in range(<int32_t>n):
-                if colour[v] >= 0:
-                    continue
-                c = 0
-                for w in range(1, k):
-                    if near_of[v, w] < near_of[v, c]:
-                        c = w
-                colour[v] = c
-                conflicts += near_of[v, c]
-                count = self.near(v)
-                for j in range(count):
-                    near_of[self.found[j], c] += 1
+            conflicts = self.reduce(colour, near_of, k)
             for v in range(<int32_t>n):
                 if near_of[v, colour[v]] > 0:
                     place[v] = <int32_t>trouble

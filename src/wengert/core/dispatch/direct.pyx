@@ -69,7 +69,7 @@ cdef class Route:
     def __init__(self, row):
         fun = row.fun
         self.kind = KINDS.get(row.kind, OTHER)
-        if (fun in special or row.simpler is not None or row.is_formula or row.unheeded
+        if (fun in special or row.watch is not None or row.simpler is not None or row.is_formula or row.unheeded
                 or (self.kind == CONSTANT and row.on_complex is not None)):
             self.kind = OTHER
         self.keywords = row.keywords
@@ -174,6 +174,15 @@ cdef bint has_operand(tuple args):
     return False
 
 
+cdef object shape_or_sum(fun, ArrayVar x):
+    """Return the result of a function of one array that needs no row; None for others."""
+    if fun is np_ndim:
+        return cnp.PyArray_NDIM(x.v)
+    if fun is np_shape:
+        return (<object>x.v).shape
+    return x.sum() if fun is np_sum and var.has_sum_entry(x) else None
+
+
 cpdef object recorded(fun, args, dict kwargs, compute=None):
     """Call a function on operands and record it; `NotImplemented` if the call needs the general path."""
     cdef Route route
@@ -184,13 +193,9 @@ cpdef object recorded(fun, args, dict kwargs, compute=None):
     if type(args) is not tuple or not has_operand(<tuple>args):
         return NotImplemented
     if len(<tuple>args) == 1 and not kwargs and type((<tuple>args)[0]) is ArrayVar:
-        x = (<tuple>args)[0]
-        if fun is np_ndim:
-            return cnp.PyArray_NDIM((<ArrayVar>x).v)
-        if fun is np_shape:
-            return (<object>(<ArrayVar>x).v).shape
-        if fun is np_sum and var.has_sum_entry(<ArrayVar>x):
-            return (<ArrayVar>x).sum()
+        x = shape_or_sum(fun, <ArrayVar>(<tuple>args)[0])
+        if x is not None:
+            return x
     row = rows.get(fun)
     if row is None:
         return NotImplemented

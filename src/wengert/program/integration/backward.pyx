@@ -71,10 +71,10 @@ cdef class Backward(Implicit):
 
         `out` has the shape (copies, len(times) - 2, states). With `keep`, what the adjoint needs is stored.
         """
-        cdef Py_ssize_t done = 0, first, i, size, count = times.shape[0] - 2
+        cdef Py_ssize_t done = 0, first, count = times.shape[0] - 2
         cdef int order = 1, equal_steps = 0, last_order
         cdef double t, h, h_abs, new, c, factor, scale, safety, norm, shrink, proposed
-        cdef bint is_current, has_factors = False, has_converged
+        cdef bint is_current, has_factors = False
         cdef cnp.ndarray differences = np.zeros((ROWS, y0.size)), y = np.zeros(y0.size)
         cdef double *d = doubles(differences)
         cdef double *ys = doubles(y)
@@ -82,22 +82,9 @@ cdef class Backward(Implicit):
         cdef double *psi
         cdef double *change
         self.begin(field, times)
-        size = self.size
-        self.primal, self.jacobian = primal, jacobian
-        self.lu, self.exact = factor_of(jacobian.pattern, False), factor_of(jacobian.pattern, False)
-        self.slopes, self.work = np.zeros(jacobian.count), np.zeros((8, size))
-        predicted, psi, change = doubles(self.work), doubles(self.work) + size, doubles(self.work) + 2 * size
-        self.start = np.array(y0, dtype=float).reshape(-1)
-        if keep:
-            self.ends_of_steps, self.taken = np.empty((64, size)), np.empty((64, sizeof(Taken)), np.uint8)
-        t = self.t0
-        memcpy(d, doubles(self.start), size * sizeof(double))
-        field.value(t, d, d + size)
-        h_abs = self.initial_step(primal, d, d + size, 1)
-        self.first = h_abs * self.direction
-        for i in range(size):
-            d[size + i] *= self.first
-        self.differentiate(t, d)
+        t, h_abs = self.t0, self.prepare(field, primal, jacobian, y0, d, keep)
+        predicted = doubles(self.work)
+        psi, change = predicted + self.size, predicted + 2 * self.size
         while self.direction * (t - self.t1) < 0:
             proposed = h_abs
             h_abs, scale = self.limited(t, h_abs), 1.0
@@ -118,24 +105,10 @@ cdef class Backward(Implicit):
                 h_abs = fabs(h)
                 c = h / self.alpha[order]
                 self.predict(d, order, predicted, psi)
-                has_converged = False
-                while not has_converged:
-                    if not has_factors:
-                        self.lu.combine(doubles(self.slopes), -c, 1.0, 0.0)
-                        has_factors = True
-                    has_converged = self.iterate(new, c, predicted, psi, ys, change)
-                    if not has_converged:
-                        if is_current:
-                            break
-                        self.differentiate(new, predicted)
-                        is_current, has_factors = True, False
                 shrink = 0.5
-                if has_converged:
+                if self.converges(new, c, predicted, psi, ys, change, &has_factors, &is_current):
                     safety = 0.9 * (2 * MAX_ITERATIONS + 1) / (2 * MAX_ITERATIONS + self.iterations)
-                    norm = fabs(self.constant[order]) * self.norm(change, ys, NULL)
-                    if norm <= 1 and self.copies > 1:
-                        self.push(new, c, predicted, psi, ys, change)
-                        norm = fmax(norm, fabs(self.constant[order]) * self.tangent_norm(change, ys, ys))
+                    norm = self.error(order, new, c, predicted, psi, ys, change)
                     if norm <= 1:
                         break
                     shrink = fmax(MIN_FACTOR, safety * pow(norm, -1.0 / (order + 1))) if norm == norm else 0.5
@@ -169,6 +142,49 @@ cdef class Backward(Implicit):
             self.count += 1
             if self.count % SIGNALS_EVERY == 0:
                 PyErr_CheckSignals()
+
+    cdef double prepare(self, Field field, Field primal, Jacobian jacobian, cnp.ndarray y0, double *d,
+                        bint keep) except? -1.0:
+        """Allocate memory, set the first differences `d`, and return the first step size."""
+        cdef Py_ssize_t i, size = self.size
+        cdef double h_abs
+        self.primal, self.jacobian = primal, jacobian
+        self.lu, self.exact = factor_of(jacobian.pattern, False), factor_of(jacobian.pattern, False)
+        self.slopes, self.work = np.zeros(jacobian.count), np.zeros((8, size))
+        self.start = np.array(y0, dtype=float).reshape(-1)
+        if keep:
+            self.ends_of_steps, self.taken = np.empty((64, size)), np.empty((64, sizeof(Taken)), np.uint8)
+        memcpy(d, doubles(self.start), size * sizeof(double))
+        field.value(self.t0, d, d + size)
+        h_abs = self.initial_step(primal, d, d + size, 1)
+        self.first = h_abs * self.direction
+        for i in range(size):
+            d[size + i] *= self.first
+        self.differentiate(self.t0, d)
+        return h_abs
+
+    cdef bint converges(self, double t, double c, double *predicted, double *psi, double *ys, double *change,
+                        bint *has_factors, bint *is_current) except -1:
+        """Solve for the state; if that fails with the Jacobian of an earlier step, try again with a new one."""
+        while True:
+            if not has_factors[0]:
+                self.lu.combine(doubles(self.slopes), -c, 1.0, 0.0)
+                has_factors[0] = True
+            if self.iterate(t, c, predicted, psi, ys, change):
+                return True
+            if is_current[0]:
+                return False
+            self.differentiate(t, predicted)
+            is_current[0], has_factors[0] = True, False
+
+    cdef double error(self, int order, double t, double c, double *predicted, double *psi, double *ys,
+                      double *change) except? -1.0:
+        """Norm of the error of a step, relative to the tolerances, and also of its tangents if there are any."""
+        cdef double scale = fabs(self.constant[order]), norm = scale * self.norm(change, ys, NULL)
+        if norm <= 1 and self.copies > 1:
+            self.push(t, c, predicted, psi, ys, change)
+            norm = fmax(norm, scale * self.tangent_norm(change, ys, ys))
+        return norm
 
     cdef void rescale(self, double *d, int order, double factor, bint transposed=False) noexcept nogil:
         """Change the differences to steps of `factor` times the size, or apply the transposed map."""

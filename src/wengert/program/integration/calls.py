@@ -200,7 +200,7 @@ class Integration:
         return self._derived[key]
 
     def check_jumps(self, steps, first, start, parameters):
-        """Raise if the right-hand side jumps in a step at a time that depends on what is differentiated."""
+        """Raise if the right-hand side jumps within a step, at a time that depends on differentiated values."""
         primal, p = self.system.primal, parameters[:1]
         own = field.bound(field.Field, primal, p)
         steep = [step for step in steps if own.is_steep(*step)]

@@ -76,29 +76,18 @@ cdef class Collocation(Implicit):
 
         `out` has the shape (copies, len(times) - 2, states). With `keep`, what the adjoint needs is stored.
         """
-        cdef Py_ssize_t done = 0, first, i, n, count = times.shape[0] - 2
+        cdef Py_ssize_t done = 0, first, i, count = times.shape[0] - 2
         cdef double t, h, h_abs, new, factor, safety, proposed, norm
         cdef double last_size = 0.0, last_norm = 0.0    # of the step before; 0: there is none
-        cdef bint is_current = True, has_factors = False, was_rejected, has_converged, again
+        cdef bint is_current = True, has_factors = False, was_rejected, again
         cdef cnp.ndarray y = np.array(y0, dtype=float).reshape(-1), stages = np.zeros((3, y.size))
         cdef double *ys = doubles(y)
         cdef double *z = doubles(stages)
         cdef double *f
         self.begin(field, times)
-        n = self.states
-        self.primal, self.jacobian, self.h_before = primal, jacobian, 0.0
-        pattern = jacobian.pattern
-        self.single, self.pair = factor_of(pattern, False), factor_of(pattern, True)
-        self.exact = factor_of(pattern, False, 3)
-        self.before, self.work, self.slopes = np.zeros((4, n)), np.zeros((12, self.size)), np.zeros(jacobian.count)
-        slope = np.zeros(n)
+        slope = np.zeros(self.states)
         f = doubles(slope)
-        if keep:
-            self.starts, self.stages = np.empty((16, self.size)), np.empty((16, 3, self.size))
-        t = self.t0
-        primal.value(t, ys, f)
-        h_abs = self.initial_step(primal, ys, f, 3)
-        self.differentiate(t, ys)
+        t, h_abs = self.t0, self.prepare(primal, jacobian, ys, f, keep)
         while self.direction * (t - self.t1) < 0:
             proposed = h_abs
             h_abs, was_rejected = self.limited(t, h_abs), False
@@ -109,18 +98,7 @@ cdef class Collocation(Implicit):
                 new = self.next_time(t, h_abs)
                 h = new - t
                 h_abs = fabs(h)
-                has_converged = False
-                while not has_converged:
-                    if not has_factors:
-                        self.factorise(h)
-                        has_factors = True
-                    has_converged = self.iterate(t, h, ys, z)
-                    if not has_converged:
-                        if is_current:
-                            break
-                        self.differentiate(t, ys)
-                        is_current, has_factors = True, False
-                if not has_converged:
+                if not self.converges(t, h, ys, z, &has_factors, &is_current):
                     h_abs *= 0.5
                     has_factors = False
                     continue
@@ -155,11 +133,7 @@ cdef class Collocation(Implicit):
                 if done == count and self.stops_early:
                     self.count += 1
                     break
-            memcpy(doubles(self.before), ys, n * sizeof(double))
-            for i in range(3):
-                memcpy(doubles(self.before) + (1 + i) * n, z + i * self.size, n * sizeof(double))
-            for i in range(self.size):
-                ys[i] += z[2 * self.size + i]
+            self.advance(ys, z)
             primal.value(new, ys, f)
             if again:
                 self.differentiate(new, ys)
@@ -169,6 +143,45 @@ cdef class Collocation(Implicit):
             self.count += 1
             if self.count % SIGNALS_EVERY == 0:
                 PyErr_CheckSignals()
+
+    cdef double prepare(self, Field primal, Jacobian jacobian, double *ys, double *f, bint keep) except? -1.0:
+        """Allocate memory, evaluate slopes and Jacobian at the start, and return the first step size."""
+        cdef double h_abs
+        pattern = jacobian.pattern
+        self.primal, self.jacobian, self.h_before = primal, jacobian, 0.0
+        self.single, self.pair = factor_of(pattern, False), factor_of(pattern, True)
+        self.exact = factor_of(pattern, False, 3)
+        self.before, self.work = np.zeros((4, self.states)), np.zeros((12, self.size))
+        self.slopes = np.zeros(jacobian.count)
+        if keep:
+            self.starts, self.stages = np.empty((16, self.size)), np.empty((16, 3, self.size))
+        primal.value(self.t0, ys, f)
+        h_abs = self.initial_step(primal, ys, f, 3)
+        self.differentiate(self.t0, ys)
+        return h_abs
+
+    cdef bint converges(self, double t, double h, double *ys, double *z, bint *has_factors,
+                        bint *is_current) except -1:
+        """Solve for the stages; if that fails with the Jacobian of an earlier step, try again with a new one."""
+        while True:
+            if not has_factors[0]:
+                self.factorise(h)
+                has_factors[0] = True
+            if self.iterate(t, h, ys, z):
+                return True
+            if is_current[0]:
+                return False
+            self.differentiate(t, ys)
+            is_current[0], has_factors[0] = True, False
+
+    cdef void advance(self, double *ys, double *z):
+        """Move to the end of a step, and remember the step for the extrapolation to the next."""
+        cdef Py_ssize_t i, n = self.states
+        memcpy(doubles(self.before), ys, n * sizeof(double))
+        for i in range(3):
+            memcpy(doubles(self.before) + (1 + i) * n, z + i * self.size, n * sizeof(double))
+        for i in range(self.size):
+            ys[i] += z[2 * self.size + i]
 
     cdef int factorise(self, double h) except -1:
         """Factorise the matrices of the iterations for a step size."""

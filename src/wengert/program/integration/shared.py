@@ -60,7 +60,7 @@ def shared_system(program: Program, states: int, record: Callable | None = None)
 
 
 def shared_integration(system: System, shapes: list, *options: Any) -> Integration:
-    """Return an integration, the same one for the same arguments as long as it is in use; see `Integration`."""
+    """Return the integration of these arguments: the existing one while it is in use; see `Integration`."""
     method, settings, *others = options
     if method == methods.SWITCHING:  # which of its methods it takes depends on calls before
         return Integration(system, shapes, *options)
