@@ -251,7 +251,7 @@ NO_FLOAT = (
 )
 NO_ARRAY = (
     "its derivative would be lost. Use np.stack([...]) to join traced values and NumPy functions "
-    "(np.linalg.solve) "
+    "(those of np.linalg) "
     "in place of SciPy's, or wengert.stop_gradient(x) where a constant is meant"
 )
 

@@ -23,6 +23,7 @@ from wengert.errors import GuardError
 from wengert.program.ir.opcode_table import primitive
 from wengert.program.passes import loop_recovery, scalarise, vectorise
 from wengert.program.record import record
+from wengert.program.tracing import ssa
 from wengert.sparse import dependency_rules
 from wengert.sparse import pattern as pattern_module
 from wengert.sparse.pattern import check, curvature, pattern_of, pattern_of_ir
@@ -785,6 +786,8 @@ def test_each_fact_is_a_documented_column_used_by_some_rule(name):
 def test_engines_know_all_declared_words():
     rows = [row for row in rows_of_numpy().values() if row.kind != "custom"]
     assert {row.scalars for row in rows} - {None} == scalarise.WORDS
+    assert {row.lowering for row in rows} - {None} == ssa.LOWERING_WORDS - {"strong"}
+    assert {row.complex_parts for row in rows} - {None} == ssa.COMPLEX_WORDS
     patterns = {row.dependence if type(row.dependence) is str else type(row.dependence) for row in rows}
     assert patterns - {type(None), type(lambda: 0)} == dependency_rules.RULES.keys()
 

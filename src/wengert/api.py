@@ -801,7 +801,7 @@ def taylor(
     ----------
     f : callable
         Maps an array of shape S to an array of shape T, using NumPy functions: elementwise functions, arithmetic,
-        products, reductions, indexing and assignment, ``numpy.linalg.solve``, `inv`, `det`, `cholesky`.
+        products, reductions, indexing and assignment, linear systems, inverses, determinants and Cholesky factors.
     x : array_like or container, shape S, optional
         Point of expansion; never changed. If omitted, a callable ``(x, v, order, *args)`` is returned.
     v : array_like or container like `x`, shape S

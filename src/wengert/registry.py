@@ -61,7 +61,8 @@ ufunc_methods: dict[tuple[Any, str], Any] = {}
 
 #: columns with facts other than the rule: keywords of the declaring functions and of `facts`
 FACTS = (
-    "batching", "continuous", "dependence", "expansion", "native", "rank_one", "scalars", "selects", "slope", "taylor",
+    "batching", "complex_parts", "continuous", "dependence", "expansion", "lowering", "native", "rank_one", "scalars",
+    "selects", "slope", "taylor", "watch",
 )  # fmt: skip
 
 #: default dependence pattern by kind of row
@@ -70,8 +71,8 @@ _DEPENDENCE = {"elementwise": Elementwise(), "view": Moved(), "rearrangement": M
 
 #: columns of a row, with the values that they have if none is given; `dependence` depends on the kind
 _DEFAULTS = {
-    **dict.fromkeys("batching condition dependence expansion fits keywords most".split()),
-    **dict.fromkeys("native on_complex rank_one route scalars selects simpler slope sparsity taylor variadic".split()),
+    **dict.fromkeys("batching complex_parts condition dependence expansion fits keywords lowering most native".split()),
+    **dict.fromkeys("on_complex rank_one route scalars selects simpler slope sparsity taylor variadic watch".split()),
     **dict.fromkeys("continuous is_formula sequence stacked static".split(), False),
     **dict.fromkeys("home reason undefined".split(), ""),
     **dict.fromkeys("domain partials".split(), ()),
@@ -158,6 +159,17 @@ class Primitive:
         The rule by which the VM computes a call on small arrays in C, without Python: a key of
         `wengert.program.ir.native_calls.RULES`. None: the rule of the column `scalars`, if it has one. Ufuncs,
         contractions and rearrangements need no entry.
+    lowering : str or None
+        How a recorded call becomes instructions of a program: a key of the rules in `wengert.program.tracing`. None: an
+        opaque call. Ufuncs with an opcode and rearrangements need no entry.
+    complex_parts : str or None
+        How the real and imaginary part of a complex scalar are computed in a program: a key of the rules in
+        `wengert.program.tracing`. None: by a call of the function.
+    watch : str or None
+        How dispatch reacts to a call besides recording it: ``"sign"`` (of the argument or of the difference of two),
+        ``"second sign"``, ``"equality"``, ``"membership"``, ``"rounding"``, ``"shape"`` (that of the result depends on
+        values), ``"text"``, ``"memory"`` (the result depends on the memory of an array), or ``"store"`` (into the first
+        argument).
     slope : str or None
         The partial of result element (i, j) with respect to matrix element (k, l), as a product of elements of the
         result y: ``"-ik,lj"`` is -y[i, k] y[l, j].
@@ -174,7 +186,7 @@ class Primitive:
     fits : callable or None
         Returns whether `choices` applies to a call with ``(*args, **kwargs)``.
     condition : int or None
-        Position of an argument of which only the truth values of the elements matter.
+        Position of an argument whose elements matter only by their truth values.
     is_formula : bool
         ``composed`` only: the body agrees with the function within rounding only, so the value is the function's own.
     simpler : callable or None
@@ -196,6 +208,7 @@ class Primitive:
         "adjoints",
         "batching",
         "choices",
+        "complex_parts",
         "condition",
         "continuous",
         "curvature",
@@ -209,6 +222,7 @@ class Primitive:
         "jvps",
         "keywords",
         "kind",
+        "lowering",
         "most",
         "name",
         "native",
@@ -232,6 +246,7 @@ class Primitive:
         "unheeded",
         "variadic",
         "vjps",
+        "watch",
     )
 
     def __init__(self, fun, kind, **columns):
@@ -282,7 +297,7 @@ def _at_home(home: str) -> Primitive:
 
 
 def dotted_name(fun: Any) -> str:
-    """Return the name by which users know a function: ``numpy.linalg.solve``, ``scipy.special.erf``."""
+    """Return the name by which users know a function: ``numpy.linalg.inv``, ``scipy.special.erf``."""
     name = getattr(fun, "__name__", None) or repr(fun)
     module = getattr(fun, "__module__", None)
     if not module and type(fun).__name__ == "ufunc":

@@ -198,7 +198,7 @@ def array_message() -> str:
     return (
         f"a traced value cannot become a plain NumPy array{at()}: its derivative would be lost. "
         f"{advice.of(user_frame())}"
-        "Use np.stack([...]) to join traced values and NumPy functions (np.linalg.solve) in place of SciPy's"
+        "Use np.stack([...]) to join traced values and NumPy functions (those of np.linalg) in place of SciPy's"
         f"{'' if features.has_mirrors() else ' (which have derivatives with SciPy 1.17 or newer)'}, "
         f"or wengert.stop_gradient(x) where a constant is meant{_unfollowed()}"
     )
@@ -208,7 +208,7 @@ def sparse_message() -> str:
     if (name := sparse_solver()) is not None:
         return (
             f"a sparse array with traced entries cannot go through scipy.sparse.linalg.{name}{at()}: its derivative "
-            "would be lost. Solve with numpy.linalg.solve(A.toarray(), b)"
+            "would be lost. Solve with the dense array A.toarray() and numpy.linalg"
         )
     return (
         f"a sparse array with traced entries cannot become a plain one{at()}: its derivative would be lost. "

@@ -7,12 +7,12 @@ import numpy as np
 from wengert.registry import analytic, conjugated, on_complex, strong
 from wengert.rules import norms  # noqa: F401  (declares rows that are used here)
 from wengert.rules.factors import cholesky_adjoint, packed_qr
-from wengert.rules.linalg import as_scalars, packed_slogdet, solution
+from wengert.rules.linalg import as_scalars, packed_slogdet
 from wengert.rules.products import transposed
 from wengert.rules.reductions import products_of_others
 from wengert.rules.spectra import packed_eig, packed_eigh, packed_lstsq, packed_svd, pseudo_inverse
 
-analytic(np.linalg.matrix_power, np.linalg.multi_dot, np.linalg.solve, solution, np.linalg.inv)
+analytic(np.linalg.matrix_power, np.linalg.multi_dot, np.linalg.inv)
 analytic(np.linalg.tensorsolve, np.linalg.tensorinv)
 analytic(np.linalg.slogdet, np.linalg.qr, np.linalg.eigh, np.linalg.eig, np.linalg.svd)
 analytic(np.linalg.cond, np.linalg.pinv, np.linalg.lstsq)

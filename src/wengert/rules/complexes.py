@@ -20,6 +20,7 @@ from wengert.registry import (
     conjugated,
     constant,
     elementwise,
+    facts,
     on_complex,
     rows,
     strong,
@@ -49,6 +50,20 @@ from wengert.rules.products import (
 )
 from wengert.rules.taylor import COEFFICIENTWISE
 from wengert.rules.ufuncs import scatter_add, sums_of_segments
+
+# ---- parts of complex scalars
+
+facts(np.positive, complex_parts="same")
+facts(np.negative, complex_parts="negative")
+facts(np.conjugate, complex_parts="conjugate")
+facts(np.add, complex_parts="sum")
+facts(np.subtract, complex_parts="difference")
+facts(np.multiply, complex_parts="product")
+facts(np.divide, complex_parts="quotient")
+facts(np.square, complex_parts="square")
+facts(np.power, complex_parts="power")
+facts(np.exp, complex_parts="exponential")
+facts(np.absolute, complex_parts="absolute")
 
 # ---- rules that hold unchanged
 

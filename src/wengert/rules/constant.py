@@ -51,8 +51,21 @@ facts(np.digitize, native="digitize")
 facts(np.count_nonzero, native="count_nonzero")
 facts(np.round, np.around, native="round")
 facts(np.allclose, native="allclose")
+facts(np.isfinite, lowering="finite")
+facts(np.isinf, lowering="infinite")
+facts(np.bitwise_and, lowering="and")
+facts(np.bitwise_or, lowering="or")
+facts(np.invert, lowering="not")
 facts(np.isposinf, native="isposinf")
 facts(np.isneginf, native="isneginf")
+
+# ---- results that tell more of traced values than their derivative, which is zero, does
+
+facts(np.sign, np.signbit, np.less, np.less_equal, np.greater, np.greater_equal, watch="sign")
+facts(np.equal, np.not_equal, np.array_equal, np.array_equiv, np.isclose, np.allclose, watch="equality")
+facts(np.isin, watch="membership")
+facts(np.round, np.around, watch="rounding")
+facts(np.nonzero, np.flatnonzero, np.argwhere, watch="shape")
 
 # ---- shapes, dtypes, memory, text
 
@@ -60,6 +73,8 @@ constant(np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.common_type
 constant(np.may_share_memory, np.shares_memory, np.einsum_path, static=True)
 constant(np.tril_indices_from, np.triu_indices_from, np.diag_indices_from, static=True)
 constant(np.min_scalar_type, np.array_repr, np.array_str, np.array2string)
+facts(np.array_repr, np.array_str, np.array2string, watch="text")
+facts(np.may_share_memory, np.shares_memory, watch="memory")
 
 # ---- no derivative
 

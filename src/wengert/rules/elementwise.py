@@ -278,6 +278,7 @@ elementwise(
     0.0,
     curvature="none",
     domain=(ANY, ANY),
+    watch="second sign",
 )
 elementwise(np.heaviside, 0.0, lambda y, x, half: np.equal(x, 0), curvature="none", domain=(ANY, ANY))
 
@@ -357,6 +358,7 @@ elementwise(
     selects=takes_where,
     batching=True,
     native="where",
+    lowering="select",
 )
 conditional(np.where, 0)
 choosing(np.where, 0, fits=lambda *args: len(args) == 3)  # with one argument it is np.nonzero

@@ -398,6 +398,7 @@ for fun in (np.linalg.solve, solution):
         expansion=expansions.solve,
         scalars="solve",
         continuous=True,
+        on_complex=True,
     )
 facts(np.linalg.solve, batching=True, taylor=taylor.solve)
 structural(

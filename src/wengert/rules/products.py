@@ -491,7 +491,7 @@ for fun in (np.outer, np.linalg.outer):
         curvature="cross",
         dependence=FLAT_OUTER,
     )
-facts(np.outer, expansion=expansions.outer)
+facts(np.outer, expansion=expansions.outer, lowering="outer")
 
 
 def vdot_wrt(ybar, x, other):

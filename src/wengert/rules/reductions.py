@@ -583,6 +583,7 @@ structural(
     dependence=diff_pattern,
     expansion=expansions.diff,
     native="diff",
+    lowering="diff",
 )
 
 

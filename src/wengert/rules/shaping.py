@@ -121,7 +121,7 @@ def copy_by_kernel(a, order="K", subok=False):
 
 
 def copy_of_batch(x, order="K"):
-    """Copy a batch so that each item has the memory layout of its own copy."""
+    """Copy a batch; each item has the memory layout that `copy` would give it alone."""
     if order == "A":
         order = "F" if ndim_of(x) > 1 and x[0].flags.fnc else "C"
     if order != "F":
@@ -132,7 +132,7 @@ def copy_of_batch(x, order="K"):
 
 rearrangement(np.copy, np.roll, np.tile, np.repeat, np.resize, np.delete, np.take, np.take_along_axis)
 simpler(np.copy, copy_by_kernel)
-facts(np.copy, batching=copy_of_batch)
+facts(np.copy, batching=copy_of_batch, lowering="copy")
 choosing(np.take, 1)
 choosing(np.take_along_axis, 1)
 facts(np.take, native="take")
@@ -196,6 +196,7 @@ structural(
     curvature="none",
     batching=concatenate_batch,
     dependence=Moved(),
+    lowering="moved",
 )
 structural(
     np.stack,
@@ -206,6 +207,7 @@ structural(
     curvature="none",
     batching=stack_batch,
     dependence=Moved(),
+    lowering="stack",
 )
 
 
@@ -602,7 +604,13 @@ def push_full(t, y, shape, fill_value, dtype=None, order="C"):
 
 
 structural(
-    np.pad, pad_wrt_array, jvp=(push_pad,), stacked=True, curvature="none", dependence=Moved((0,), pads_by_moving)
+    np.pad,
+    pad_wrt_array,
+    jvp=(push_pad,),
+    stacked=True,
+    curvature="none",
+    dependence=Moved((0,), pads_by_moving),
+    lowering="pad",
 )
 structural(
     np.full_like,
@@ -636,6 +644,7 @@ structural(
     curvature="none",
     dependence=Scattered(None, 0, 1),
     native="bincount",
+    lowering="bincount",
 )
 
 choosing(np.bincount, 0, fits=lambda x, weights=None, minlength=0: np.all(np.less(x, minlength)))

@@ -244,7 +244,7 @@ def apply(fun: Callable, args: tuple, kwargs: dict) -> Any:
     if row is None or row.kind == "refuse":
         raise _no_rule(registry.dotted_name(fun))
     if row.kind == "constant":
-        if fun in dispatch.WRITERS:
+        if row.watch == "text":
             checks.written(found[0], "")
         return fun(*value_of(args), **{name: value_of(x) for name, x in kwargs.items()})
     if holds_lifted(tuple(kwargs.values())):
@@ -272,7 +272,7 @@ def apply(fun: Callable, args: tuple, kwargs: dict) -> Any:
 
 
 def _composed(row, args, kwargs):
-    """Apply the functions of which a function is composed; messages name it instead of helpers of this package."""
+    """Apply the body of a composed function; messages name the function instead of helpers of this package."""
     token = _called.set(row.name)
     try:
         return row.variadic(*args, **kwargs)
@@ -303,7 +303,7 @@ def _no_rule(name, of=""):
         name = _called.get() or methods.get(name, name)
     return UnsupportedFunctionError(
         f"{name} has no Taylor rule{of} ({where}): write it with elementwise functions, arithmetic, products, "
-        "reductions and numpy.linalg.solve"
+        "reductions and linear systems"
     )
 
 

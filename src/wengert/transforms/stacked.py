@@ -15,7 +15,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.core import levels
-from wengert.core.dispatch import arguments, dispatch
+from wengert.core.dispatch import arguments
 from wengert.core.dispatch.lifted import LIKE, Lifted, holds_lifted, in_c_order
 from wengert.core.operands import var
 from wengert.dependence import MATRIXWISE, SYSTEMS, Along, Contraction, Cumulative, Elementwise, Reduced
@@ -203,7 +203,7 @@ def apply(fun: Callable, args: tuple, kwargs: dict):
         return Maker(size).made(fun(*_element(args, 0), **kwargs))
     if row is not None and row.static:
         return fun(*_element(args, 0), **kwargs)
-    if row is None or row.kind == "view" or fun in dispatch.STORES:
+    if row is None or row.kind == "view" or row.watch == "store":
         raise NotBatchable
     return Batch(_per_element(fun, args, kwargs, size))
 

@@ -114,7 +114,7 @@ MAX_ROUNDING = 1e-2
 
 
 def is_long(y: float) -> bool:
-    """Return whether a number has more significant digits than one writes, and is no simple multiple of pi."""
+    """Return whether a number has more digits than a literal usually has and is no simple multiple of pi."""
     digits = repr(y).partition("e")[0].replace(".", "").strip("-0")
     return len(digits) > MAX_WRITTEN_DIGITS and not (MULTIPLES_OF_PI * y / math.pi).is_integer()
 

@@ -108,26 +108,6 @@ def ufunc_call(fun, inputs, kwargs):
     return ufunc(fun, "__call__", inputs, kwargs)
 
 
-#: functions that format arrays as text
-WRITERS = frozenset((np.array2string, np.array_repr, np.array_str))
-
-#: functions that store into their first argument
-STORES = frozenset((np.copyto, np.put, np.putmask, np.place, np.put_along_axis, np.fill_diagonal))
-
-#: attributes and functions that depend on the memory of an array; a recording works on a copy
-MEMORY_DEPENDENT = frozenset(("base", "ctypes", "data", np.may_share_memory, np.shares_memory))
-
-#: functions that tell the sign of their argument, or of the difference of two
-_SIGNS = frozenset({np.sign, np.signbit, np.less, np.less_equal, np.greater, np.greater_equal})
-#: functions that tell whether a traced array equals a stored one
-_EQUALITIES = frozenset({np.equal, np.not_equal, np.array_equal, np.array_equiv, np.isclose, np.allclose})
-
-#: functions that round to decimals
-_ROUNDING = frozenset({np.round, np.around})
-
-#: functions whose result has a data-dependent shape: the indices of nonzero elements
-_NONZERO = frozenset({np.nonzero, np.flatnonzero, np.argwhere})
-
 #: Functions that SciPy's solvers call on values and iterates: in convergence tests, or before compiled code that
 #: swallows errors. The solver is rejected at this point, since its result would have the derivative of the iteration.
 _CALLED_BY_SOLVERS = frozenset((np.isclose, np.isnan, np.atleast_1d))
@@ -147,14 +127,7 @@ def function(fun, args, kwargs, compute=None):
         return creation[fun](*args, **kwargs)
     out = kwargs.pop("out", None)
     if len(args) > 1 and out is None and len(args) > out_position(fun):
-        position = out_position(fun)
-        if isinstance(fun, np.ufunc):
-            out = args[position:]
-        else:
-            names = [parameter.name for parameter in signature(fun) or ()]
-            kwargs = {**kwargs, **dict(zip(names[position + 1 :], args[position + 1 :]))}
-            out = args[position]
-        args = args[:position]
+        args, kwargs, out = _positional_out(fun, args, kwargs)
     if out is not None:
         return _call_with_out(out, fun, args, kwargs, compute)
     if not var.holds_traced(args) and not var.holds_traced(tuple(kwargs.values())):
@@ -194,41 +167,45 @@ def function(fun, args, kwargs, compute=None):
             raise UnsupportedFunctionError(option_message(row, sorted(set(kwargs) - row.keywords)))
         if not row.on_complex and holds_complex(args):
             raise no_complex_rule(row)
-        if fun in STORES:
+        if row.watch == "store":
             check_target(row.name, args)
         y = row.variadic(*map(mixed.as_array_like, args), **kwargs)
         if row.is_formula and not recording:
             y = _with_value(y, _plain_call(fun, args, kwargs), row.name)
         return y
     if row.kind == "constant":
-        if fun in WRITERS:
-            operand_text(args[0], "")
-        if fun in _SIGNS:
-            var.watch_comparison(args[0], args[1] if len(args) > 1 else 0.0)
-        if fun in _EQUALITIES and len(args) > 1:
-            note_match(args[0], args[1])
-        if fun is np.isin and len(args) > 1:
-            note_member(args[0], args[1])
-        if fun in _ROUNDING and not recording:
-            note_rounding(args[0], args[1] if len(args) > 1 else kwargs.get("decimals", 0))
+        if row.watch is not None:
+            _watch(row.watch, args, kwargs, recording)
         if row.on_complex is not None and holds_complex(args):
             return row.on_complex(*args, **kwargs)
         if recording and not row.static:
             return record_constant(row, args, kwargs, compute or fun)
-        if recording and fun in MEMORY_DEPENDENT:
+        if recording and row.watch == "memory":
             levels.end_recording(f"numpy.{fun.__name__} of arguments", True)
         return clean((compute or fun)(*plain(args), **plain_keywords(kwargs)))
-    if fun is np.copysign and len(args) > 1:  # only the sign of the second operand matters
+    if row.watch == "second sign" and len(args) > 1:
         var.watch_comparison(args[1], 0.0)
     if var.holds_traced(tuple(kwargs.values())):
         args, kwargs = positional(fun, args, kwargs)
     return apply(row, fun, args, kwargs, compute)
 
 
-direct.set_special(
-    WRITERS | STORES | _SIGNS | _EQUALITIES | _ROUNDING | _NONZERO | MEMORY_DEPENDENT | _CALLED_BY_SOLVERS
-    | {np.copysign, np.isin}, creation
-)
+direct.set_special(_CALLED_BY_SOLVERS, creation)
+
+
+cdef int _watch(str word, args, kwargs, bint recording) except -1:
+    """React to what a call of a constant function tells about traced values: see the column `watch`."""
+    if word == "sign":
+        var.watch_comparison(args[0], args[1] if len(args) > 1 else 0.0)
+    elif word == "equality" and len(args) > 1:
+        note_match(args[0], args[1])
+    elif word == "membership" and len(args) > 1:
+        note_member(args[0], args[1])
+    elif word == "rounding" and not recording:
+        note_rounding(args[0], args[1] if len(args) > 1 else kwargs.get("decimals", 0))
+    elif word == "text":
+        operand_text(args[0], "")
+    return 0
 
 
 def _plain_call(fun, args, kwargs):
@@ -315,6 +292,16 @@ cdef bint _all_share_memory(x, list parts) except -1:
         if not var.shares_memory(x, part):
             return False
     return True
+
+
+def _positional_out(fun, args, kwargs):
+    """Return arguments without a positional ``out`` and those after it, keywords with the latter, and ``out``."""
+    position = out_position(fun)
+    if isinstance(fun, np.ufunc):
+        return args[:position], kwargs, args[position:]
+    names = [parameter.name for parameter in signature(fun) or ()]
+    kwargs = {**kwargs, **dict(zip(names[position + 1 :], args[position + 1 :]))}
+    return args[:position], kwargs, args[position]
 
 
 def _call_with_out(out, fun, args, kwargs, compute):
@@ -539,7 +526,7 @@ def record_constant(row, args, kwargs, compute):
 
     A Python object as result leaves a guard.
     """
-    if row.fun in _NONZERO:
+    if row.watch == "shape":
         mask = observed(np.not_equal(args[0], 0))
         return compute(mask, *observed(args[1:]), **observed_keywords(kwargs))
     if row.fun is None:
@@ -595,5 +582,6 @@ _strong_row = registry.Primitive(
     curvature="cross",
     on_complex=True,
     native="strong",
+    lowering="strong",
     home=f"{__name__}._strong_row",
 )

@@ -21,7 +21,7 @@ from wengert.core.dispatch import direct
 from wengert.core.dispatch.arguments import check_complex, clean
 from wengert.core.dispatch.checks import refusal
 from wengert.core.dispatch.dispatch import (
-    MEMORY_DEPENDENT, constant_row, function, has_subclass, record_constant, ufunc,
+    constant_row, function, has_subclass, record_constant, ufunc,
 )
 from wengert.core.dispatch.flat import Flat
 from wengert.core.frames import at, is_numba, solver
@@ -65,6 +65,8 @@ METHODS = {
 }
 
 #: attributes that do not depend on values
+#: attributes that depend on the memory of an array; a recording works on a copy
+MEMORY_ATTRIBUTES = frozenset(("base", "ctypes", "data"))
 METADATA = frozenset("nbytes itemsize strides flags device".split())
 
 #: attributes and methods whose result would lose the derivative
@@ -148,7 +150,7 @@ def array_attribute(x, name):
         if name == "flags" and var.is_traced(x) and is_numba():
             raise refusal(x, array_message())  # Numba infers the type of an argument, and cannot read it then
         return Flags(value.flags) if name == "flags" and var.recording_level(x) else getattr(value, name)
-    if name in MEMORY_DEPENDENT and var.recording_level(x):
+    if name in MEMORY_ATTRIBUTES and var.recording_level(x):
         levels.end_recording(f"x.{name} depends on the memory of an array", True)
     if name in INTERFACES:
         return _interface(x, name)

@@ -80,7 +80,7 @@ def class_of(matrix):
 
 
 def made(entries, row, col, shape, cls_):
-    """Return a sparse array of any entries: SciPy's own if they are not traced."""
+    """Return a sparse array of these entries: SciPy's own class unless they are traced."""
     if var.holds_traced(entries) or not isinstance(entries, np.ndarray):
         return SparseVar(entries, row, col, shape, cls_)
     coo = sys.modules["scipy.sparse"].coo_array

@@ -1,12 +1,12 @@
 # Lowers calls and elementwise entries to instructions; included by ssa.pyx.
 #
-# A call without an equivalent instruction remains an opaque CALL of the function. The functions of `OF_VIEWS` become
-# instructions on views of their operands. With `exact=True` only forms that keep the eager engine's bits are used.
+# A call without an equivalent instruction remains an opaque CALL of the function. With `exact=True` only forms that
+# keep the eager engine's bits are used.
 
 #: comparisons and predicates with an opcode of their own, for scalars and arrays of equal shape
-cdef dict FLAGS = {function(op): op for op in opcode_table.FLAGS} | {np.isfinite: ISNAN, np.isinf: ISNAN}
-#: the same for logical functions of bools
-cdef dict OF_BOOLS = {np.bitwise_and: AND, np.bitwise_or: OR, np.invert: NOT}
+cdef dict FLAGS = {function(op): op for op in opcode_table.FLAGS}
+#: opcodes of bitwise functions, which are logical functions of bools, by the registry column ``lowering``
+cdef dict OF_BOOLS = {"and": AND, "or": OR, "not": NOT}
 #: scipy.special functions of one argument with an opcode
 cdef dict SPECIAL = {name: opcode for name, opcode in OPCODES.items() if "." in name}
 
@@ -126,23 +126,30 @@ cdef bint lower_comparison(Definitions ssa, Node node) except -1:
     return True
 
 
-#: placeholders of the first operands of calls, and, by function, whether each of its calls is emitted as it is
+#: placeholders of the first operands of calls, and lowering rules by function
 cdef list OPERANDS = [Operand(k) for k in range(16)]
-cdef dict plain_functions = {}
+cdef dict lowerings = {}
 cdef enum:
-    MAX_PLAIN_FUNCTIONS = 1024
+    MAX_LOWERINGS = 1024
 
 
-cdef bint is_plain(fun, row) except -1:
-    """Return whether a function has no form but a call."""
-    found = plain_functions.get(fun)
-    if found is None:
-        found = not (fun is strong or fun is np.copy or fun is np.stack or fun is np.where or SPECIAL.get(row.name)
-                     or row.kind == "rearrangement" or fun in MOVING or fun in OF_VIEWS or fun in kernels
-                     or fun in FLAGS or fun in OF_BOOLS)
-        if row.kind != "custom" and len(plain_functions) < MAX_PLAIN_FUNCTIONS:
-            plain_functions[fun] = found
-    return found
+cdef object lowering_of(fun, row):
+    """Return the rule that lowers a function; None if each of its calls remains a call."""
+    if fun in lowerings:
+        return lowerings[fun]
+    if row.lowering is not None:
+        rule = LOWERINGS[row.lowering]
+    elif row.kind == "rearrangement":
+        rule = lower_moved
+    elif fun in kernels:
+        rule = lower_ufunc
+    elif row.name in SPECIAL:
+        rule = lower_special
+    else:
+        rule = lower_flag if fun in FLAGS else None
+    if row.kind != "custom" and len(lowerings) < MAX_LOWERINGS:
+        lowerings[fun] = rule
+    return rule
 
 
 cdef int32_t lower_call(Definitions ssa, Node node) except -1:
@@ -163,50 +170,37 @@ cdef int32_t lower_call(Definitions ssa, Node node) except -1:
             args[position] = tuple(items) if type(args[position]) is tuple else items
     if node.row.kind == "custom" and lookup(fun) is not node.row:       # a rule of the user's, for any function
         return emit_call(ssa, node.compute or fun, node.row, tuple(args), node.kwargs or {}, values, node.y)
-    if is_plain(fun, node.row):
-        return emit_call(ssa, node.compute or fun, node.row, tuple(args), node.kwargs or {}, values, node.y)
-    if fun is np.copy and len(values) == 1 and ssa.code.kinds[<int32_t>values[0]] == SCALAR:
+    rule = lowering_of(fun, node.row)
+    found = -1 if rule is None else rule(ssa, args, values, node)
+    if found >= 0:
+        return found
+    return emit_call(ssa, node.compute or fun, node.row, tuple(args), node.kwargs or {}, values, node.y)
+
+
+def lower_copy(Definitions ssa, list args, list values, Node node):
+    if len(values) == 1 and ssa.code.kinds[<int32_t>values[0]] == SCALAR:
         return values[0]
-    if fun is strong:
-        found = lower_product(ssa, args, values, node)
-        if found >= 0:
-            return found
-    op = SPECIAL.get(node.row.name)
-    if op and not (ssa.exact or node.kwargs):
-        dtype, shape, _ = ssa.code.types[ssa.code.kinds[<int32_t>values[0]]]
-        kind = (np.dtype(float), (), None) if node.y is None else (node.y.dtype, *layout(node.y))
-        if dtype == kind[0] == float and shape == kind[1]:
-            return emit(ssa.code, op, values[0], -1, -1, ssa.code.type_of(kind))
-    if getattr(node.compute, "is_kernel", False) and fun in kernels:
+    return lower_moved(ssa, args, values, node)
+
+
+def lower_special(Definitions ssa, list args, list values, Node node):
+    """Lower a function of scipy.special with an opcode; -1 for options and other types."""
+    if ssa.exact or node.kwargs:
+        return -1
+    dtype, shape, _ = ssa.code.types[ssa.code.kinds[<int32_t>values[0]]]
+    kind = (DOUBLE, (), None) if node.y is None else (node.y.dtype, *layout(node.y))
+    if (dtype, shape) != (DOUBLE, kind[1]) or kind[0] != DOUBLE:
+        return -1
+    return emit(ssa.code, SPECIAL[node.row.name], values[0], -1, -1, ssa.code.type_of(kind))
+
+
+def lower_ufunc(Definitions ssa, list args, list values, Node node):
+    """Lower a ufunc with an opcode, or a function of Python floats that has its rule; -1 for other types."""
+    if getattr(node.compute, "is_kernel", False):
         found = lower_float_function(ssa, args, values, node)
         if found >= 0:
             return found
-    if (node.row.kind == "rearrangement" or fun in MOVING) and not ssa.exact:
-        found = lower_rearrangement(ssa, node, args, values)
-        if found >= 0:
-            return found
-    rule = OF_VIEWS.get(fun)
-    if rule is not None and not ssa.exact:
-        found = rule(ssa, args, values, node)
-        if found >= 0:
-            return found
-    if fun in kernels:
-        found = lower_kernel(ssa, args, values, node)
-        if found >= 0:
-            return found
-    if fun is np.stack:
-        found = lower_stack(ssa, args, values, node)
-        if found >= 0:
-            return found
-    if fun is np.where:
-        found = lower_where(ssa, args, values, node)
-        if found >= 0:
-            return found
-    if (fun in FLAGS or fun in OF_BOOLS) and not node.kwargs:
-        found = lower_flag(ssa, fun, args, values, node.y)
-        if found >= 0:
-            return found
-    return emit_call(ssa, node.compute or fun, node.row, tuple(args), node.kwargs or {}, values, node.y)
+    return lower_kernel(ssa, args, values, node)
 
 
 cdef int32_t lower_kernel(Definitions ssa, list args, list values, Node node) except -2:
@@ -234,7 +228,13 @@ cdef int32_t lower_kernel(Definitions ssa, list args, list values, Node node) ex
                 SCALAR if node.y is None else ssa.code.type_of((DOUBLE, *layout(node.y))))
 
 
-cdef int32_t lower_stack(Definitions ssa, list args, list values, Node node) except -2:
+def lower_stack(Definitions ssa, list args, list values, Node node):
+    """Lower a stack of arrays that only moves elements, or a stack of scalars; -1 for others."""
+    cdef int32_t found = lower_moved(ssa, args, values, node)
+    return found if found >= 0 else lower_scalar_stack(ssa, args, values, node)
+
+
+cdef int32_t lower_scalar_stack(Definitions ssa, list args, list values, Node node) except -2:
     """Emit a stack of scalars; -1 for other types."""
     cdef int32_t v
     cdef list found = []
@@ -248,7 +248,7 @@ cdef int32_t lower_stack(Definitions ssa, list args, list values, Node node) exc
     return ssa.pack(found)
 
 
-cdef int32_t lower_product(Definitions ssa, list args, list values, Node node) except -2:
+def lower_product(Definitions ssa, list args, list values, Node node):
     """Emit a product with strong zero, or a select if a factor is bool; -1 for other types."""
     cdef int32_t a, b, kind
     shape = () if node.y is None else (<object>node.y).shape
@@ -266,7 +266,7 @@ cdef int32_t lower_product(Definitions ssa, list args, list values, Node node) e
     return emit(ssa.code, SELECT, b, a, ssa.code.constant(0.0), kind)
 
 
-cdef int32_t lower_where(Definitions ssa, list args, list values, Node node) except -2:
+def lower_where(Definitions ssa, list args, list values, Node node):
     """Emit `np.where` as a select; -1 for other types."""
     cdef int32_t mask, a, b
     if len(args) != 3 or node.kwargs or type(args[0]) is not Operand:
@@ -280,36 +280,52 @@ cdef int32_t lower_where(Definitions ssa, list args, list values, Node node) exc
                 ssa.code.type_of((DOUBLE, *layout(node.y))))
 
 
-cdef int32_t lower_flag(Definitions ssa, fun, list args, list values, cnp.ndarray y) except -2:
-    """Emit a comparison, predicate or logical function by its opcode; -1 if there is none for these operands."""
-    cdef int32_t v, a, kind
-    cdef bint of_bools = fun in OF_BOOLS
-    cdef list found = [operand_of(ssa, x, values, (<object>y).shape) for x in args]
+cdef list operands_of(Definitions ssa, list args, list values, Node node, tuple dtypes):
+    """Return the operands of a predicate in the shape of its result; None unless each has one of these dtypes."""
+    cdef int32_t v
+    if node.kwargs:
+        return None
+    found = [operand_of(ssa, x, values, (<object>node.y).shape) for x in args]
     for v in found:
-        if v < 0:
-            return -1
-        dtype = ssa.code.types[ssa.code.kinds[v]][0]
-        if dtype != bool if of_bools else dtype not in (DOUBLE, np.bool):
-            return -1
-    kind = FLAG if (<object>y).ndim == 0 else ssa.code.type_of((np.dtype(bool), *layout(y)))
+        if v < 0 or ssa.code.types[ssa.code.kinds[v]][0] not in dtypes:
+            return None
+    return found
+
+
+cdef int32_t emit_flag(Definitions ssa, int op, list operands, cnp.ndarray y) except -1:
+    kind = FLAG if y.ndim == 0 else ssa.code.type_of((BOOL, *layout(y)))
+    return emit(ssa.code, op, operands[0], operands[1] if len(operands) > 1 else -1, -1, kind)
+
+
+def lower_flag(Definitions ssa, list args, list values, Node node):
+    """Lower a comparison, predicate or logical function with an opcode; -1 if there is none for these operands."""
+    found = operands_of(ssa, args, values, node, (DOUBLE, BOOL))
+    return -1 if found is None else emit_flag(ssa, FLAGS[node.row.fun], found, node.y)
+
+
+def lower_bitwise(Definitions ssa, list args, list values, Node node):
+    """Lower a bitwise function of bools; -1 for integers."""
+    found = operands_of(ssa, args, values, node, (BOOL,))
+    return -1 if found is None else emit_flag(ssa, OF_BOOLS[node.row.lowering], found, node.y)
+
+
+def lower_finite(Definitions ssa, list args, list values, Node node):
+    """Lower ``isfinite`` and ``isinf``; -1 for other types. If x is not finite, x - x is NaN."""
+    cdef int32_t a, v
+    found = operands_of(ssa, args, values, node, (DOUBLE,))
+    if found is None:
+        return -1
     a = found[0]
-    if fun is np.isfinite or fun is np.isinf:       # x - x is NaN if x is not finite
-        if ssa.code.types[ssa.code.kinds[a]][0] != DOUBLE:
-            return -1
-        v = emit(ssa.code, ISNAN, emit(ssa.code, WG_SUBTRACT, a, a, -1, ssa.code.kinds[a]), -1, -1, kind)
-        if fun is np.isfinite:
-            return emit(ssa.code, NOT, v, -1, -1, kind)
-        a = emit(ssa.code, NOT, emit(ssa.code, ISNAN, a, -1, -1, kind), -1, -1, kind)
-        return emit(ssa.code, AND, v, a, -1, kind)
-    return emit(ssa.code, <int>(OF_BOOLS if of_bools else FLAGS)[fun], a, found[1] if len(found) > 1 else -1, -1,
-                kind)
+    v = emit_flag(ssa, ISNAN, [emit(ssa.code, WG_SUBTRACT, a, a, -1, ssa.code.kinds[a])], node.y)
+    if node.row.lowering == "finite":
+        return emit_flag(ssa, NOT, [v], node.y)
+    return emit_flag(ssa, AND, [v, emit_flag(ssa, NOT, [emit_flag(ssa, ISNAN, found, node.y)], node.y)], node.y)
 
 
-def lower_outer(Definitions ssa, args, values, node):
+def lower_outer(Definitions ssa, list args, list values, Node node):
     """Lower `np.outer` to a product of broadcasting views; -1 for other types."""
     cdef list found = []
-    cdef Node entry = node
-    if (<object>entry.y).dtype != DOUBLE or entry.kwargs or not (<object>entry.y).size:
+    if ssa.exact or (<object>node.y).dtype != DOUBLE or node.kwargs or not (<object>node.y).size:
         return -1
     for x, d in zip(args, (0, 1)):
         v = values[x.position] if type(x) is Operand else ssa.plain(x) if type(x) is np.ndarray else -1
@@ -318,45 +334,43 @@ def lower_outer(Definitions ssa, args, values, node):
             return -1
         first, _, (step,) = whole_view(kind)
         steps = (step, 0) if d == 0 else (0, step)
-        found.append(ssa.code.view(v, (first, (<object>entry.y).shape, steps), DOUBLE))
-    return emit(ssa.code, WG_MULTIPLY, found[0], found[1], -1, ssa.code.type_of((DOUBLE, *layout(entry.y))))
+        found.append(ssa.code.view(v, (first, (<object>node.y).shape, steps), DOUBLE))
+    return emit(ssa.code, WG_MULTIPLY, found[0], found[1], -1, ssa.code.type_of((DOUBLE, *layout(node.y))))
 
 
-def lower_diff(Definitions ssa, args, values, node):
+def lower_diff(Definitions ssa, list args, list values, Node node):
     """Lower `np.diff` to a difference of two views; -1 for other orders and options."""
-    cdef Node entry = node
-    given = {**dict(zip(("a", "n", "axis", "prepend", "append"), args)), **(entry.kwargs or {})}
-    if type(given.pop("a", None)) is not Operand or len(values) != 1 or given.pop("n", 1) != 1:
+    given = {**dict(zip(("a", "n", "axis", "prepend", "append"), args)), **(node.kwargs or {})}
+    if ssa.exact or type(given.pop("a", None)) is not Operand or len(values) != 1 or given.pop("n", 1) != 1:
         return -1
     axis = given.pop("axis", -1)
     dtype, shape, _ = kind = ssa.code.types[ssa.code.kinds[<int32_t>values[0]]]
-    if any([x is not np._NoValue for x in given.values()]) or dtype != DOUBLE or not (<object>entry.y).size:
+    if any([x is not np._NoValue for x in given.values()]) or dtype != DOUBLE or not (<object>node.y).size:
         return -1
     first, _, strides = whole_view(kind)
     axis %= len(shape)
     part = shape[:axis] + (shape[axis] - 1,) + shape[axis + 1:]
-    if (<object>entry.y).shape != part:
+    if (<object>node.y).shape != part:
         return -1
     low, high = [ssa.code.view(values[0], (first + k * strides[axis], part, strides), dtype) for k in (0, 1)]
     return emit(ssa.code, WG_SUBTRACT, high, low, -1, SCALAR if part == () else
-                ssa.code.type_of((DOUBLE, *layout(entry.y))))
+                ssa.code.type_of((DOUBLE, *layout(node.y))))
 
 
-def lower_bincount(Definitions ssa, args, values, node):
+def lower_bincount(Definitions ssa, list args, list values, Node node):
     """Lower `np.bincount` with weights to a scatter; -1 if its indices are not constant."""
-    cdef Node entry = node
     cdef int32_t v
-    given = {**dict(zip(("x", "weights", "minlength"), args)), **(entry.kwargs or {})}
-    if type(given["x"]) is Operand or type(given.get("weights")) is not Operand or len(values) != 1:
+    given = {**dict(zip(("x", "weights", "minlength"), args)), **(node.kwargs or {})}
+    if ssa.exact or type(given["x"]) is Operand or type(given.get("weights")) is not Operand or len(values) != 1:
         return -1
     v = values[0]
     where = np.ascontiguousarray(given["x"], dtype=np.int32)
-    if ssa.code.types[ssa.code.kinds[v]] != (DOUBLE, where.shape, None) or (<object>entry.y).dtype != DOUBLE:
+    if ssa.code.types[ssa.code.kinds[v]] != (DOUBLE, where.shape, None) or (<object>node.y).dtype != DOUBLE:
         return -1
-    if not where.size or not (<object>entry.y).size:
+    if not where.size or not (<object>node.y).size:
         return -1
     return emit(ssa.code, SCATTER, v, ssa.constant_array(where), -1,
-                ssa.code.type_of((DOUBLE, (<object>entry.y).shape, None)))
+                ssa.code.type_of((DOUBLE, (<object>node.y).shape, None)))
 
 
 cdef int32_t emit_call(Definitions ssa, compute, row, args, kwargs, list values, y) except -1:
@@ -384,7 +398,10 @@ cdef tuple spread_to(tuple type, tuple shape):
     return first, shape, (0,) * more + tuple([s if n == m else 0 for n, m, s in zip(own, shape[more:], strides)])
 
 
-#: calls that become instructions on views of their operands
-cdef dict OF_VIEWS = {
-    np.outer: lower_outer, np.diff: lower_diff, np.bincount: lower_bincount,
+#: lowering rules by the registry column ``lowering``
+cdef dict LOWERINGS = {
+    "and": lower_bitwise, "bincount": lower_bincount, "copy": lower_copy, "diff": lower_diff, "finite": lower_finite,
+    "infinite": lower_finite, "moved": lower_moved, "not": lower_bitwise, "or": lower_bitwise, "outer": lower_outer,
+    "pad": lower_pad, "select": lower_where, "stack": lower_stack, "strong": lower_product,
 }
+LOWERING_WORDS = frozenset(LOWERINGS)

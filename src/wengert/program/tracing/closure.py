@@ -237,7 +237,7 @@ class _OperandPlan(Plan):
         functions = [value for value in nodes if type(value) is types.FunctionType]
         codes = [f.__code__ for f in functions if id(f) in self.changed]
         self.originals = [*codes, *filter(None, (read(code).latest[1] for code in codes))]
-        self.idle = {id(f.__code__): f for f in self.lazy.values()}  # reached by what is not copied, too
+        self.idle = {id(f.__code__): f for f in self.lazy.values()}  # also reached by objects that are not copied
         self.make(nodes, memo)
         self.run = self.build(root, memo)
 

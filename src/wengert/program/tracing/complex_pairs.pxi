@@ -96,12 +96,13 @@ cdef int32_t choice(Listing code, int32_t flag, int32_t a, int32_t b) except -1:
     return emit(code, SELECT, flag, a, b, SCALAR)
 
 
-#: functions of complex scalars, computed by parts; `np.absolute` returns a real scalar
+#: functions of complex scalars by the registry column ``complex_parts``; "absolute" returns a real scalar
 cdef dict PARTS = {
-    np.positive: _same, np.negative: _negative, np.conjugate: _conjugate, np.add: _sum, np.subtract: _difference,
-    np.multiply: _product, np.true_divide: _quotient, np.square: _square, np.power: _power, np.exp: _exponential,
-    np.absolute: _absolute,
+    "same": _same, "negative": _negative, "conjugate": _conjugate, "sum": _sum, "difference": _difference,
+    "product": _product, "quotient": _quotient, "square": _square, "power": _power, "exponential": _exponential,
+    "absolute": _absolute,
 }
+COMPLEX_WORDS = frozenset(PARTS)
 
 
 cdef bint is_complex_number(cnp.ndarray x) except -1:
@@ -118,7 +119,7 @@ cdef bint lower_in_parts(Definitions ssa, Node node, Py_ssize_t i) except -1:
     if node.kind == NodeKind.GATHER:
         rule, args = _same if type(node.key) is tuple and not node.key else None, (None,)
     else:
-        rule, args = PARTS.get(node.row.fun), node.args
+        rule, args = PARTS.get(node.row.complex_parts), node.args
     if rule is None or (node.out is None) != (rule is _absolute):
         return False
     traced = {source[0]: source for source in node.sources}

@@ -3,16 +3,8 @@
 # The function is run on an array of element numbers, which shows where each element of the result comes from. A few
 # strided pieces become views and placements, other moves a GATHER with constant indices.
 
-#: functions without row kind "rearrangement" that only move elements
-cdef tuple MOVING = (np.concatenate, np.stack, np.pad)
 #: limit on the strided views from which a moved array is assembled; beyond it a gather is emitted
 cdef int MAX_VIEWS = 8
-
-
-cdef bint is_moving_pad(list args, dict kwargs) except -1:
-    """Return whether ``np.pad`` only moves elements or adds zeros."""
-    mode = kwargs.get("mode", args[2] if len(args) > 2 else "constant")
-    return not {*kwargs} - {"mode", "pad_width"} and mode in ("constant", "edge", "wrap", "reflect", "symmetric")
 
 
 cdef list numbered(args, list arrays):
@@ -96,10 +88,19 @@ cdef int32_t lower_index(Definitions ssa, Node node) except -1:
     return emit_call(ssa, operator.getitem, getitem_row, (Operand(0), key), {}, values, node.y)
 
 
-cdef int32_t lower_rearrangement(Definitions ssa, Node node, list args, list values) except -2:
-    """Emit a call whose result consists of elements of its operands; -1 if no instruction does this."""
+def lower_pad(Definitions ssa, list args, list values, Node node):
+    """Lower ``np.pad`` if it only moves elements or adds zeros, else return -1."""
+    kwargs = node.kwargs or {}
+    mode = kwargs.get("mode", args[2] if len(args) > 2 else "constant")
+    if {*kwargs} - {"mode", "pad_width"} or mode not in ("constant", "edge", "wrap", "reflect", "symmetric"):
+        return -1
+    return lower_moved(ssa, args, values, node)
+
+
+def lower_moved(Definitions ssa, list args, list values, Node node):
+    """Lower a call whose result consists of elements of its operands; -1 if no instruction does this."""
     cdef list views = []
-    if node.y is None or node.row.fun is np.pad and not is_moving_pad(args, node.kwargs or {}):
+    if ssa.exact or node.y is None:
         return -1
     for position, _, buffer, view, _ in node.sources:
         if buffer is None or position in node.row.choices:

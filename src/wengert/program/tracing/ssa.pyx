@@ -40,7 +40,7 @@ from wengert.program.tracing.closure import NotReplayable
 from wengert.program.ir import call_rules, opcode_table
 from wengert.program.ir.call_rules import getitem_row, placed, placed_row
 from wengert.program.ir.opcode_table import OPCODES, function
-from wengert.registry import lookup, strong
+from wengert.registry import lookup
 
 cnp.import_array()
 
@@ -557,8 +557,8 @@ cdef class Definitions:
         return self.code
 
 
-include "call_lowering.pxi"
 include "moved_elements.pxi"
+include "call_lowering.pxi"
 include "complex_pairs.pxi"
 
 

@@ -32,7 +32,7 @@ def unsupported(name, option, instead):
     return UnsupportedFunctionError(f"scipy.linalg.{name} with {option} has no derivative rule: {instead}")
 
 
-# ---- matrices of which SciPy reads one triangle
+# ---- matrices that SciPy reads from one triangle
 
 
 @dispatched

@@ -24,7 +24,7 @@ ConvexHull, Delaunay = _structures.ConvexHull, _structures.Delaunay
 KDTree = cKDTree = _structures.KDTree
 _CENTRES = "compute the circumcentres of Delaunay(points).simplices"
 for _name, _remedy in {
-    "HalfspaceIntersection": "solve for the intersections with numpy.linalg.solve",
+    "HalfspaceIntersection": "solve the linear equations of the intersections with numpy.linalg",
     "SphericalVoronoi": _CENTRES,
     "Voronoi": _CENTRES,
 }.items():
