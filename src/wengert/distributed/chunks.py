@@ -77,7 +77,7 @@ def _length(x):
 
 
 def _is_stored(x):
-    """Return whether an array is read piece by piece, as those of zarr and h5py."""
+    """Return whether an array is read piece by piece, such as an array of zarr or h5py."""
     return hasattr(x, "chunks") and hasattr(x, "shape") and not _is_dask(x)
 
 

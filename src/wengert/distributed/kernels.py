@@ -247,7 +247,7 @@ class Kernel:
         return f
 
     def _of_program(self, steps):
-        """Return the same for a program, which has derivatives of its own instead of being differentiated."""
+        """Return the same for a program, which is not differentiated but has programs of its derivatives."""
         program, restore = self.f, self.template.restore
         if not steps:
             return lambda point, chunk: program(restore(point), chunk)

@@ -28,7 +28,7 @@ class PairwiseSum:
         self.max_nodes = 0
 
     def add(self, level: int, index: int, value: np.ndarray) -> None:
-        """Add the sum of the summands from ``index * 2**level`` on, of which there are ``2**level``.
+        """Add the sum of ``2**level`` summands, beginning with summand ``index * 2**level``.
 
         The array belongs to this object from then on.
         """

@@ -90,7 +90,7 @@ class _Abstraction(dict):
 
 
 def _renamed(code, names):
-    """Return code with these names replaced, also in nested functions; `code` itself if it has none of them."""
+    """Return code with these names replaced, also in nested functions; `code` itself if it uses none."""
     consts = [_renamed(const, names) if type(const) is types.CodeType else const for const in code.co_consts]
     if names.keys().isdisjoint(code.co_names) and all(new is old for new, old in zip(consts, code.co_consts)):
         return code

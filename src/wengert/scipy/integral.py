@@ -109,7 +109,7 @@ class Integrand:
 
     @contextlib.contextmanager
     def at(self, values: list) -> Iterator[Callable]:
-        """Yield the function of x alone, which returns a scalar or a 1-D array of real numbers, or rows of them."""
+        """Yield the function of x alone, which returns a real scalar, a 1-D real array or a matrix of such rows."""
         yield self.prepared()(values)
 
     def count(self, values: list) -> int:

@@ -338,7 +338,7 @@ _PRIVATE = "_wengert_"
 
 
 def _calls():
-    """Return what is replaced in calls only, since it may be a dtype elsewhere, by name."""
+    """Return by name the objects that are replaced only in calls, since elsewhere they may be dtypes."""
     found = {name: vars(builtins)[name] for name in ("complex", "float", "hasattr", "sum")} | _SCALARS
     return {name: called for name, called in found.items() if registration.is_registered(called)}
 

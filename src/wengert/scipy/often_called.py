@@ -25,7 +25,7 @@ CALLS, SECONDS = 50, 0.02
 class OftenCalled:
     """A function of plain values that is compiled once its calls have taken some time.
 
-    Functions whose calls cannot be replayed, as those with side effects, are called as before.
+    Functions whose calls cannot be replayed, such as those with side effects, are called as before.
 
     Parameters
     ----------

@@ -221,7 +221,7 @@ class Known:
 
 
 def _elements(f, count):
-    """Yield the elements of a function with a 1-D array as value; most of their nodes are common to all of them."""
+    """Yield the elements of a function with 1-D values; they share most of their nodes."""
     known: dict = {}
     for i in range(count):
 

@@ -206,12 +206,12 @@ def _attributes(events):
 
 
 def pairs(x: Any) -> Any:
-    """Return the real and imaginary parts of complex numbers in turn, as an array with one axis."""
+    """Return complex numbers as a 1-D array of alternating real and imaginary parts."""
     return wnp.reshape(wnp.stack([wnp.real(x), wnp.imag(x)], axis=-1), (-1,))
 
 
 def from_pairs(x: Any) -> Any:
-    """Return complex numbers, given their real and imaginary parts in turn along the last axis."""
+    """Return the complex numbers whose real and imaginary parts alternate along the last axis."""
     return x[..., 0::2] + 1j * x[..., 1::2]
 
 

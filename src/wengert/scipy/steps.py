@@ -131,7 +131,7 @@ def replayed(problem: Problem, t: float, y: Any, solver: Any) -> Iterator[tuple[
 
 
 def combination(y: Any, weights: np.ndarray, rows: list) -> Any:
-    """Return y plus the sum of rows with these weights, of which zeros are left out."""
+    """Return y plus the weighted sum of rows, without the rows of weight 0."""
     for weight, row in zip(weights.tolist(), rows):
         if weight:
             y = y + weight * row

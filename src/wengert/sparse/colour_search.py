@@ -229,7 +229,7 @@ def _rows(s, method, shape, row_shape, budget):
 
 
 class _Side(_Problem):
-    """Columns that determine the nonzeros `mine` of `s`: two columns conflict in a row where one of them has such."""
+    """Columns that determine the nonzeros `mine` of `s`: two conflict if one of them has such a nonzero in a row of both."""
 
     kind = "bidirectional"
 

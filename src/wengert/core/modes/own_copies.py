@@ -88,7 +88,7 @@ class _Copies:
         return self.made[id(value)][0]
 
     def overlaps(self, value):
-        """Does an array share memory with another argument, which would not see what is written into a copy?"""
+        """Return whether an array shares memory with another argument, which would miss writes to a copy."""
         return any(other is not value and np.may_share_memory(value, other) for other in self.arrays)
 
     def check(self, f):

@@ -269,7 +269,7 @@ cdef class Second:
         return np.transpose(a[:, unit:unit + self.k])
 
     cdef bint is_moving(self, int32_t slot) noexcept:
-        """Does a slot have a tangent?"""
+        """Return whether a slot has a tangent."""
         if self.k == 1:
             return self.rows.tangent[slot] != 0.0
         return self.rows.tangents[slot].low < self.rows.tangents[slot].high
@@ -607,7 +607,7 @@ cdef inline Jet jet_of(Buffer buffer):
 
 
 cdef inline bint is_whole(Buffer buffer, cnp.ndarray view):
-    """Does a view cover its buffer, and does no scalar entry use it?"""
+    """Return whether a view covers its buffer and no scalar entry uses it."""
     return (buffer is not None and buffer.id < 0 and is_vector(view)
             and buffer.span == <Py_ssize_t>cnp.PyArray_NBYTES(view))
 

@@ -151,7 +151,7 @@ def is_plain_object(cls):
 
 
 def can_share(cls):
-    """Can an instance of a proxy class share all state of an instance?
+    """Return whether an instance of a proxy class can share all state of an instance.
 
     The state must be in `__dict__`, in slots, or in the memory of an array or a tuple.
     """
@@ -163,7 +163,7 @@ CONTAINERS = (dict, list, set, collections.deque)
 
 
 def can_have_proxy(cls):
-    """Can a class have a proxy class, made without side effects, whose instances are like those of the class?"""
+    """Return whether a class can have a proxy class that is made without side effects and behaves like it."""
     meta = type(cls)
     if hasattr(cls, "__del__") or top_package(cls.__module__) in FOREIGN:
         return False
@@ -203,7 +203,7 @@ _DISPATCHER = functools.singledispatch(abs).__code__
 
 
 def is_dispatcher(value):
-    """Was a function made by `functools.singledispatch`?"""
+    """Return whether a function was made by `functools.singledispatch`."""
     return type(value) is types.FunctionType and value.__code__ is _DISPATCHER
 
 

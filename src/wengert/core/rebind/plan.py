@@ -298,7 +298,7 @@ class Plan:
         )
 
     def is_replaced(self, space, name, value):
-        """Does a name of this namespace, with this value, get a replacement?"""
+        """Return whether a name of this namespace gets a replacement if it has this value."""
         return id(value) in REGISTERED or id(value) in self.changed
 
     @staticmethod
@@ -766,7 +766,7 @@ class _DispatchingMethod:
 
 
 def _is_data_descriptor(cls, name):
-    """Does the class control access to the attribute by a data descriptor?"""
+    """Return whether the class controls access to the attribute by a data descriptor."""
     found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
     return hasattr(type(found), "__set__")
 

@@ -168,7 +168,7 @@ def _bind(root, limit=MAX_FUNCTIONS):
 
 
 def _is_own(error):
-    """Was an error raised by this package, and not by code of the user's that inspecting an object runs?"""
+    """Return whether this package raised an error, rather than user code that inspecting an object runs."""
     last = error.__traceback__
     while last.tb_next is not None:
         last = last.tb_next

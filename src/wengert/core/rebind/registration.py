@@ -257,7 +257,7 @@ def see_constants(kind, is_copied, seen, as_plain):
 
 
 def is_constant(value):
-    """Do functions that copy arrays see a replacement of `value`?"""
+    """Return whether functions that copy arrays see a replacement of `value`."""
     return bool(_constants) and _constants[0][0](value)
 
 
@@ -284,7 +284,7 @@ def is_copying(value):
 
 
 def is_simple(value, is_root=False):
-    """Does a function or class belong to a module, so that a reference to it keeps nothing else alive?"""
+    """Return whether a function or class belongs to a module, so that a reference to it keeps nothing else alive."""
     if type(value) is types.FunctionType:
         is_open = "<locals>" in value.__qualname__ or value.__code__.co_freevars not in ((), ("__class__",))
         return (is_root or not is_open) and is_module_namespace(value.__globals__)
@@ -302,5 +302,5 @@ def is_held_live(value):
 
 
 def holds_module(f):
-    """Does a function hold a followed module in a cell or a default?"""
+    """Return whether a function holds a followed module in a cell or a default."""
     return any(type(x) is types.ModuleType and is_followed_module(x) for x in (*contents_of(f), *defaults_of(f)))

@@ -1,7 +1,7 @@
 # Forward activity analysis of a recording tape: which values depend on an input. Python code may read the others.
 
 cdef bint is_active(Tape tape, Buffer buffer, int32_t slot) except -1:
-    """Does a value of a recording tape depend on the inputs? If not, Python code may read it."""
+    """Return whether a value of a recording tape depends on the inputs. If not, Python code may read it."""
     analyse(tape)
     return buffer in tape.active if buffer is not None else tape.active_slots[slot]
 

@@ -45,7 +45,7 @@ def kernel_formulas():
 
 
 def kernel_is_cheap(int opcode):
-    """Are the partials of a row of ``kernels.h`` cheap in a scalar loop, or vectorised by this platform's libm?"""
+    """Return whether a row's partials are cheap in a scalar loop, or vectorised by this platform's libm."""
     return opcode_cheap[opcode]
 
 

@@ -260,7 +260,7 @@ cdef cnp.ndarray same_layout(cnp.ndarray x):
 
 
 cdef bint has_distinct_elements(cnp.ndarray x):
-    """Do all elements occupy distinct memory? Sufficient condition on the strides, taken in order of size."""
+    """Return whether the strides, in order of size, guarantee that all elements occupy distinct memory."""
     cdef Py_ssize_t reach = cnp.PyArray_ITEMSIZE(x)
     for stride, size in sorted([(abs(step), n) for step, n in zip((<object>x).strides, (<object>x).shape)]):
         if size > 1:
@@ -271,7 +271,7 @@ cdef bint has_distinct_elements(cnp.ndarray x):
 
 
 cdef bint owns_memory(cnp.ndarray x):
-    """Does no other array use this memory, whether NumPy's or the pool's?"""
+    """Return whether no other array uses this memory, be it NumPy's or the pool's."""
     if cnp.PyArray_CHKFLAGS(x, cnp.NPY_ARRAY_OWNDATA):
         return True
     base = cnp.get_array_base(x)

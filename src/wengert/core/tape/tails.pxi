@@ -64,7 +64,7 @@ cdef int cut_tail(Tape tail) except -1:
 
 
 def can_move(Tape tail):
-    """Can the entries of the tail be appended to another tape?
+    """Return whether the entries of the tail can be appended to another tape.
 
     They must use no slots and no numbered buffers of their own.
     An array that was clean until a step stored into it must not be referenced elsewhere, since it could then be

@@ -75,7 +75,7 @@ def library(name, c, cost, python="np.{}"):
 
 
 def _of(name):
-    """Return the row as a function of numbers, of which at least one is not a constant."""
+    """Return the row as a function of numbers that are not all constants."""
     return lambda *x: next(v for v in x if not isinstance(v, float)).of.apply(name, *x)
 
 

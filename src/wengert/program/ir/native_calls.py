@@ -36,7 +36,7 @@ from wengert.program.ir.native_operands import (
     type_of,
 )
 
-#: calls of which the kernel is remembered
+#: maximum number of calls whose kernels are cached
 MAX_REMEMBERED = 4096
 
 

@@ -165,7 +165,7 @@ def row(opcode: int, name: str, *columns: str, **others: Any) -> Row:
 
 
 def _complaints(found: dict) -> list[str]:
-    """List what is wrong with a row."""
+    """List the errors in a row."""
     wrong = [f"has no column {key}" for key in sorted(_COLUMNS - found.keys())]
     wrong += [f"has the unknown column {key}" for key in found if key not in _COLUMNS]
     for key, known in VOCABULARY.items():

@@ -314,7 +314,7 @@ class _Batcher:
         return self.with_layout(found, wanted)
 
     def inlined(self, code, values):
-        """Append a program of these values; return its output."""
+        """Append the instructions of a program with these inputs; return its output."""
         of = np.full(len(code), -1, dtype=np.int32)
         for v in code.inputs:
             of[v] = self.with_layout(values[int(code.a[v])], kind_of(code, v))

@@ -64,7 +64,7 @@ cdef dict checked_values(Listing code):
 
 
 cdef bytearray spoilers(Listing code, ends, bytearray is_implied):
-    """Mark the values of which each NaN fails a guard or reaches a value in `ends`, and the guards that are implied."""
+    """Mark values whose NaNs always fail a guard or reach a value in `ends`, and mark the guards that are implied."""
     cdef bytearray reached = bytearray(max(1, code.n))
     cdef unsigned char *marks = reached
     cdef dict checks = checked_values(code)
@@ -87,7 +87,7 @@ cdef bytearray spoilers(Listing code, ends, bytearray is_implied):
 
 
 cdef int spread(Listing code, Py_ssize_t i, unsigned char *marks) except -1:
-    """Mark the operands of which each NaN makes an element of result i NaN."""
+    """Mark the operands whose NaNs always propagate to an element of result i."""
     cdef int op = code.ops[i]
     cdef int32_t a = code.as_[i], b = code.bs[i], v
     cdef tuple type = code.types[code.kinds[i]], source

@@ -244,7 +244,7 @@ class _StencilFusion:
         return found
 
     def same(self, v):
-        """Return the value of which v is an elementwise copy, or v."""
+        """Return the value that v copies element by element, or v."""
         while self.op[v] == Op.PLACE and self.a[v] < 0:
             c = self.c[v]
             shape = kind_of(self.code, v)[1]

@@ -144,7 +144,7 @@ class _Derived:
 
 
 class _Parts:
-    """Concatenates scalars and arrays into one 1-D array and splits it again; a single one is left as it is."""
+    """Concatenates scalars and arrays into one 1-D array and splits it again; leaves a single one unchanged."""
 
     def __init__(self, shapes: list):
         self.shapes = shapes

@@ -30,7 +30,7 @@ cdef class Chunks:
     cdef int chunks                 # number of temporary chunks
     cdef int rows                   # rows per chunk if the inner axis is short, else 1
     cdef set folded                 # reduced axes
-    cdef set ones                   # values that are constant along a chunk, of which only one element is computed
+    cdef set ones                   # values constant along a chunk: only one element is computed
     cdef int places                 # walk of the indices of a gather; -1: none
     cdef list written               # pairs (walk that is written, whether it is the result of a reduction)
 

@@ -1,6 +1,6 @@
 # Workspaces, included by machine.pyx: the memory of one run, and the values in it as Python sees them.
 
-cdef char CANARY = -1                           # byte of which a double is NaN
+cdef char CANARY = -1                           # a double of eight such bytes is NaN
 cdef cnp.dtype FLOAT = np.dtype(np.float64)
 cdef cnp.dtype BOOL = np.dtype(np.bool)
 cdef cnp.ndarray NOTHING = np.zeros(1)
