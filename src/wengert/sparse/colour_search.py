@@ -229,7 +229,7 @@ def _rows(s, method, shape, row_shape, budget):
 
 
 class _Side(_Problem):
-    """Columns that determine the nonzeros `mine` of `s`: two conflict if one of them has such a nonzero in a row of both."""
+    """Columns that determine the nonzeros `mine` of `s`: two conflict if either has one in a row that both have."""
 
     kind = "bidirectional"
 
