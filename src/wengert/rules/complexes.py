@@ -26,7 +26,7 @@ from wengert.registry import (
     strong,
     ufunc_methods,
 )
-from wengert.rules import interpolation, polynomials, reductions, shaping  # noqa: F401  (declares rows that are used here)
+from wengert.rules import einsum, interpolation, kronecker, polynomials, reductions, shaping  # noqa: F401  (declares rows)
 from wengert.rules.broadcasting import aligned, conjugate
 from wengert.rules.composed import as_array, dispatched
 from wengert.rules.elementwise import (
