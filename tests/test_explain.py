@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.transforms import costs, dense, products
+from wengert.transforms import costs, dense, operators, products
 
 
 class Counted:
@@ -40,10 +40,10 @@ def sweeps(monkeypatch):
             made.append(found.shape[0] if found.ndim > 1 else 1)
         return found
 
-    pull_back, quick = products.pull_back, dense.quick
+    pull_back, quick = products.pull_back, operators.quick
     monkeypatch.setattr(products, "pull_back", counting)
     monkeypatch.setattr(dense, "pull_back", counting)
-    monkeypatch.setattr(dense, "quick", counting_quick)
+    monkeypatch.setattr(operators, "quick", counting_quick)
     return made
 
 

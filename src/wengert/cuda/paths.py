@@ -22,7 +22,8 @@ from wengert.program.record import record
 from wengert.program.signature import refuse_traced
 from wengert.program.specialise.compiled import Compiled
 from wengert.program.tracing.pytree import key_of
-from wengert.transforms.dense import Gradient, Jacobian, Operator
+from wengert.transforms.dense import Gradient, Jacobian
+from wengert.transforms.operators import Operator
 from wengert.transforms.second import HVP
 
 #: maximum number of paths per call

@@ -22,7 +22,7 @@ from wengert.core.rebind.proxies import original
 from wengert.core.rebind.registration import running_plan
 from wengert.core.rebind.rename import public
 from wengert.features import is_made_in_python
-from wengert.transforms.dense import Operator
+from wengert.transforms.operators import Operator
 
 #: maximum number of items of a container, or attributes of an object, that are inspected
 MAX_ITEMS = 64

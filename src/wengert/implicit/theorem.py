@@ -35,7 +35,8 @@ from wengert.errors import ConvergenceError, LevelError, SingularJacobianError, 
 from wengert.implicit.factors import Diagonal, Iterative, Matrix, Sparse, Symmetric, Unknown, gmres
 from wengert.implicit.stripped import stripped
 from wengert.transforms.custom import LinearMap
-from wengert.transforms.dense import JVP, Jacobian, Operator
+from wengert.transforms.dense import JVP, Jacobian
+from wengert.transforms.operators import Operator
 from wengert.transforms.products import frames_inside
 from wengert.transforms.second import Linearize
 

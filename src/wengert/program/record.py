@@ -21,7 +21,8 @@ from wengert.program.tracing.closure import Captures, NotReplayable, Uncopied
 from wengert.program.tracing.pytree import aliases_of, fill, mapped
 from wengert.program.tracing.trace import listed, searches_of
 from wengert.transforms.batch import Mapped
-from wengert.transforms.dense import JVP, Elementwise, Gradient, Jacobian, Operator
+from wengert.transforms.dense import JVP, Elementwise, Gradient, Jacobian
+from wengert.transforms.operators import Operator
 from wengert.transforms.second import HVP, Hessian
 
 elements = deferred("wengert.program.elements")

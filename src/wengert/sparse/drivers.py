@@ -36,7 +36,7 @@ from wengert.sparse.compression import Recovery
 from wengert.sparse.pattern import MISSING_ENTRIES_HINT, check, location_of, pattern_of
 from wengert.sparse.plan import Plan
 from wengert.sparse.user_pattern import UserPattern
-from wengert.transforms import dense, second
+from wengert.transforms import dense, operators, second
 from wengert.transforms.costs import (
     SPARSE_COSTS,
     least_compressed_time,
@@ -274,7 +274,7 @@ class Recovered(CombinedProgram):
         return [self._recovery.values(found[0] if len(found) == 1 else tuple(found), None if out is None else out[0])]
 
 
-class SparseOperator(dense.Derivative):
+class SparseOperator(operators.Derivative):
     """A sparse Jacobian or Hessian as an operator that `Replayed` records and replays.
 
     A call returns a `Nonzeros` and the outputs from which it builds the result.
@@ -286,7 +286,7 @@ class SparseOperator(dense.Derivative):
         super().__init__(f, argnums, value)
         self.sparse, self.format, self.mode, self.order = sparse, format, mode, order
         self.word = "hessian" if order == 2 else "jacobian"
-        self.name = f"{self.word}({dense._name_of(f)})"
+        self.name = f"{self.word}({operators.name_of(f)})"
 
     @property
     def given(self) -> UserPattern | None:
@@ -558,7 +558,7 @@ def _perturbed(leaf, most, rng):
     return found if isinstance(leaf, np.ndarray) else type(leaf)(found)
 
 
-class SparseDerivative(dense.Derivative):
+class SparseDerivative(operators.Derivative):
     """Sparse Jacobian or Hessian of a function; takes the arguments of the function and returns a sparse array.
 
     Attributes

@@ -12,8 +12,8 @@ from wengert.program.derivatives import NotDerivable
 from wengert.program.program import Program
 from wengert.sparse.pattern import program_of
 from wengert.sparse.plan import Plan
-from wengert.transforms.dense import Derivative
 from wengert.transforms.explain import counted, size_of
+from wengert.transforms.operators import Derivative
 
 #: maximum number of elements of a dense matrix computed for comparison
 _MAX_DENSE_ELEMENTS = 4_000_000

@@ -19,7 +19,8 @@ from wengert.core.levels import running
 from wengert.core.operands import var
 from wengert.core.rebind.rebind import rebound
 from wengert.deferred import deferred
-from wengert.transforms.dense import JVP, Operator
+from wengert.transforms.dense import JVP
+from wengert.transforms.operators import Operator
 
 second = deferred("wengert.transforms.second")
 stacked = deferred("wengert.transforms.stacked")

@@ -10,7 +10,8 @@ from typing import Any
 from wengert.core.rebind.choose import survey
 from wengert.transforms import costs
 from wengert.transforms.costs import Plan
-from wengert.transforms.dense import JVP, VJP, Derivative, Jacobian, Operator
+from wengert.transforms.dense import JVP, VJP, Jacobian
+from wengert.transforms.operators import Derivative, Operator
 from wengert.transforms.products import shape_of
 
 # operators without a choice of mode: mode, sweeps over the tape, reason

@@ -22,7 +22,8 @@ from wengert.core.rebind.rebind import rebound
 from wengert.core.tape.tape import holds_complex
 from wengert.deferred import deferred
 from wengert.errors import ComplexValueError, LevelError
-from wengert.transforms.dense import JVP, Derivative, Gradient, Jacobian, Operator, check_single_number, checked_chunk
+from wengert.transforms.dense import JVP, Gradient, Jacobian, check_single_number
+from wengert.transforms.operators import Derivative, Operator, checked_chunk
 from wengert.transforms.products import (
     Recording,
     as_directions,

@@ -15,7 +15,7 @@ from wengert.containers import input_leaf, leaves_like, split
 from wengert.core import levels
 from wengert.core.operands import var
 from wengert.core.rebind.rebind import rebound
-from wengert.transforms.dense import Operator
+from wengert.transforms.operators import Operator
 from wengert.transforms.series import Maker, Series
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wengert.containers import children_of
-from wengert.transforms.dense import Operator
+from wengert.transforms.operators import Operator
 from wengert.transforms.second import HVP, Hessian
 
 #: rows of a Hessian from which on it is checked by one product, whose time is that of a few gradients

@@ -73,7 +73,8 @@ from wengert.program.tracing.pytree import (
 )
 from wengert.program.vm.runner import vectored
 from wengert.transforms.batch import Mapped
-from wengert.transforms.dense import JVP, VJP, Derivative, Operator
+from wengert.transforms.dense import JVP, VJP
+from wengert.transforms.operators import Derivative, Operator
 from wengert.transforms.second import HVP, Linearize
 
 __all__ = ["Compiled", "alive"]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.program.tracing.pytree import lowered, operands_of
-from wengert.transforms.dense import JVP, Operator
+from wengert.transforms.dense import JVP
+from wengert.transforms.operators import Operator
 from wengert.transforms.second import HVP
 
 #: maximum number of leaves among which to search for one that C code needs as a plain value

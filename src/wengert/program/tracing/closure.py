@@ -62,7 +62,7 @@ from wengert.program.tracing.pytree import (
     mapped,
 )
 from wengert.program.tracing.scan import Scan, TooManyFunctions, UnknownCode, code_key, codes_of, effect
-from wengert.transforms.dense import Operator
+from wengert.transforms.operators import Operator
 
 __all__ = ["Captures", "NotHere", "NotReplayable", "NotSeen", "Reading", "Uncopied", "code_that_ran"]
 

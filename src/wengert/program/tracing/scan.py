@@ -63,7 +63,7 @@ from wengert.program.tracing.purity import (
     top,
 )
 from wengert.program.tracing.pytree import MAX_SMALL_ITEMS, UnsupportedValue, classes_of, is_data, key_of, others_of
-from wengert.transforms.dense import Operator
+from wengert.transforms.operators import Operator
 
 __all__ = ["Doubt", "Scan", "TooManyFunctions", "UnknownCode", "code_key", "codes_of", "effect"]
 
