@@ -424,7 +424,7 @@ def test_calls():
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])
-def test_short_loops(n):
+def test_loops_of_few_steps_equal_plain_loops(n):
     for options in OPTIONS.values():
         if not isinstance(options.get("checkpoints"), int | None):
             continue

@@ -424,7 +424,7 @@ def test_second_derivatives_at_the_end():
 
 
 @pytest.mark.filterwarnings("ignore::wengert.CompileWarning")
-def test_second_derivatives_in_many_times_run_eagerly():
+def test_second_derivatives_in_many_output_times_run_eagerly():
     fractions = np.linspace(0.05, 1.0, 20)
 
     def loss(x):

@@ -784,7 +784,7 @@ FIXED_POINTS = {
 
 
 @pytest.mark.parametrize("name", FIXED_POINTS)
-def test_fixed_points(name):
+def test_fixed_point_has_value_and_derivative_of_the_solution(name):
     T, x0, p = FIXED_POINTS[name]
 
     def solution(p):

@@ -629,7 +629,7 @@ def test_guard_records_its_source_location():
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_functions_of_entries_can_be_pickled(name):
+def test_functions_called_by_a_recording_can_be_pickled(name):
     with np.errstate(all="ignore"):
         for entry in Recording(PROGRAMS[name], X).entries:
             if entry["kind"] in ("CALL", "REARRANGE"):

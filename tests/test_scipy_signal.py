@@ -131,7 +131,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_derivatives(name):
+def test_filters_and_transforms_have_their_derivatives(name):
     check(CASES[name], X, order=1, batches=False, sparse=False)
 
 

@@ -210,7 +210,7 @@ def test_derivatives(name):
         check(f, at, batches=False)
 
 
-def test_adjoint_of_a_matrix_lives_on_its_entries():
+def test_adjoint_of_a_sparse_matrix_has_its_pattern():
     m = 40
     main = np.full(m * m, 4.2)
     side = -np.ones(m * m - 1)

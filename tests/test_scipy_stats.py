@@ -207,7 +207,7 @@ CASES = {
 }
 
 @pytest.mark.parametrize("name", CASES)
-def test_statistics(name):
+def test_statistics_and_distributions_have_their_derivatives(name):
     f, at = CASES[name]
     check(f, at, order=1, batches=False, sparse=False)
 

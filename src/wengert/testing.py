@@ -572,7 +572,7 @@ def _is_same(y, z):
 
 
 def _column(rows, shapes):
-    """Return a shape that broadcasts sizes along the columns of a comparison table (its rows without `shapes`)."""
+    """Return the shape by which sizes broadcast to a comparison table: along columns, or rows without `shapes`."""
     return np.shape(rows) if shapes is not None or np.ndim(rows) != 1 else (-1, 1)
 
 

@@ -40,7 +40,7 @@ ptrdiff_t wg_roll_back(const wg_list *t, ptrdiff_t i);
 void wg_column_vv(int op, int column, ptrdiff_t n, const double *av, const double *bv, const double *yv, double *out);
 void wg_column_vs(int op, int column, ptrdiff_t n, const double *av, const double *bv, const double *yv, double *out);
 void wg_column_sv(int op, int column, ptrdiff_t n, const double *av, const double *bv, const double *yv, double *out);
-/* Is a column of a row 0 everywhere? */
+/* Whether a column of a row is 0 everywhere. */
 int wg_is_zero(int op, int column);
 /* Do the partials of a row call library functions? They are then saved by the forward sweep. */
 int wg_is_costly(int op);

@@ -46,9 +46,9 @@ cdef class Search:              # the comparisons at one instruction, since the 
     cdef Sample first
     cdef Sample samples[12]             # ring
     cdef Sample tail[12]                # a window that contracts linearly, the oldest first
-    cdef bint contracts                 # is `tail` set?
-    cdef int streak                     # number of windows in a row that contract
-    cdef bint is_final                  # does `tail` suffice?
+    cdef bint contracts                 # whether `tail` is set
+    cdef int streak                     # number of successive windows that contract
+    cdef bint is_final                  # whether `tail` suffices
     cdef double fast                    # the difference at which convergence became superlinear, or 0
     cdef list integers                  # local variables of the first comparisons
     cdef bint over_table                # is an integer index bisected?

@@ -43,7 +43,7 @@ UNFOLLOWED = {
     **dict.fromkeys(("cupy", "h5py", "mpi4py"), "its data lies outside of NumPy arrays"),
     **dict.fromkeys(("mpmath", "gmpy2"), "its numbers are not NumPy's"),
 }
-CHOSEN = {}  # package or module -> is it followed? Set by the user.
+CHOSEN = {}  # package or module -> whether it is followed, as set by the user
 CHOSEN_IN_BLOCKS = []  # the same in running `with` blocks, as pairs; later ones win
 REASONS = {}  # module name -> why it is not followed, or None; emptied by each change of the above
 

@@ -27,7 +27,7 @@ class BackwardLoop:
 
 
 class ForwardLoop:
-    """A loop of values and tangents; `given` describes its operands: (is it a tangent?, operand of the call).
+    """A loop of values and tangents; `given` describes its operands: (whether it is a tangent, operand of the call).
 
     `checked` is as in `BackwardLoop`.
     """
@@ -169,7 +169,7 @@ cdef object with_stacks(loop, Listing body, list values):
 
 
 def pushed_loop(loop, tuple moved, example):
-    """Return the loop of values and tangents of a loop, for the operands with a tangent."""
+    """Return the forward-mode loop of a loop, for the operands that have a tangent."""
     cdef Listing body = expanded_and_simplified(loop.body), found
     carried, first = loop.carried, loop.carried + loop.kept
     count = len(body.inputs)

@@ -51,7 +51,7 @@ _MAX_TERMS_PER_VALUE = 96
 _MAX_COORDINATE_TERMS = 12
 #: terms of all values: this many, or one for each instruction; a term takes about 10 us
 _MIN_TERM_LIMIT = 50_000
-#: the limit for terms of scalars as a multiple of the above, since each takes less than a microsecond
+#: factor on that limit for terms of scalars, each of which takes less than a microsecond
 _SCALAR_TERM_FACTOR = 8
 #: coefficients of all terms: this many for each element of x and y, or the minimum
 _MAX_COEFFICIENTS_PER_ELEMENT = 400

@@ -192,8 +192,8 @@ cdef class Lanes:
                      cnp.ndarray out, cnp.ndarray statuses):
         """Solve all systems by MINPACK's method; otherwise like `solve`.
 
-        With lanes that compute no Jacobian it takes differences, relative to x. Statuses other than 1 tell that
-        MINPACK may not converge.
+        Lanes without Jacobians take finite differences, relative to x. A status other than 1 means that MINPACK may
+        not converge.
         """
         cdef Py_ssize_t count = rows.shape[0], k = rows.shape[1], next = 0, lane, n = self.n, busy, i
         cdef const double *given = <const double *>cnp.PyArray_DATA(rows)

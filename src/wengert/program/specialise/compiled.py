@@ -128,7 +128,7 @@ class _EagerResult:
 
 
 class _Narrowed(_EagerResult):
-    """The same where the captured state has been reduced to what the code that ran reads; `seen` observed the run."""
+    """An eager result whose captured state is reduced to the values that the run has read; `seen` observed the run."""
 
     __slots__ = ("seen",)
 
