@@ -20,8 +20,9 @@ from wengert.core.modes.pullback import carried, pull_back
 
 import wengert as wg
 from benchmarks import measure, sparse, workloads
-from wengert.sparse.drivers import Compressed, SparseOperator
+from wengert.sparse.drivers import SparseOperator
 from wengert.sparse.pattern import program_of
+from wengert.sparse.programs import Compressed
 from wengert.transforms.costs import COSTS, SPARSE_COSTS
 from wengert.transforms.products import push, record
 

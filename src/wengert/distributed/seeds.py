@@ -1,7 +1,7 @@
 """Sparse derivatives whose products with the seeds of a colouring are divided among workers: ``workers=``.
 
 Input: a function, and an engine. Output: a `SparseDerivative` that computes batches of seeds in the workers. Batches
-have at most `wengert.sparse.drivers.MAX_SHARED_WIDTH` seeds, whatever the number of workers, so that it decides nothing
+have at most `wengert.sparse.programs.MAX_SHARED_WIDTH` seeds whatever the number of workers, which thus decides nothing
 about the bits. Derivatives that are accumulated directly take one sweep, which is not divided.
 """
 
@@ -17,7 +17,8 @@ from wengert.distributed import operators
 from wengert.distributed.blas import one_blas_thread
 from wengert.distributed.engines import Engine
 from wengert.distributed.operators import WorkerPlan
-from wengert.sparse.drivers import Compressed, SparseDerivative
+from wengert.sparse.drivers import SparseDerivative
+from wengert.sparse.programs import Compressed
 
 
 class Batches:
