@@ -11,6 +11,7 @@ import inspect
 import itertools
 import sys
 import types
+import warnings
 
 import numpy as np
 
@@ -157,6 +158,9 @@ _MADE_IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
 
 #: code that finds and loads a module on its first import; private, so it may disappear
 import_code = getattr(getattr(importlib._bootstrap, "_find_and_load", None), "__code__", None)
+
+#: code that shows a warning, which reads the source line and writes to a file; None if the module has another structure
+warning_code = getattr(getattr(warnings, "_showwarnmsg", None), "__code__", None)
 
 # ---- Python bytecode
 

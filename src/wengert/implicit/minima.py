@@ -19,7 +19,7 @@ from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced, value_of
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianError
-from wengert.implicit.conditions import Constraint, Problem, ends_of_bounds, guess, identify
+from wengert.implicit.conditions import Constraint, Problem, check_bounds, ends_of_bounds, guess, identify
 from wengert.implicit.solve import Hybr, NotFound, decorator, root_decorator, solution
 from wengert.implicit.theorem import (
     check_options,
@@ -287,6 +287,7 @@ class _Functions:
     def __init__(self, name, phi, eq, ineq, bounds, args, shape):
         self.name, self.shape = name, shape
         self.objective, self.eq, self.ineq = (f and self._flat(f, args) for f in (phi, eq, ineq))
+        check_bounds(name, bounds)
         self.low, self.high = ends_of_bounds(bounds, int(np.prod(shape, dtype=int)))
 
     def _flat(self, f, args):

@@ -16,7 +16,7 @@ from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import NonSmoothError
-from wengert.implicit.conditions import Constraint, vector
+from wengert.implicit.conditions import Constraint, check_closed, vector
 from wengert.scipy.mirror import Value
 
 
@@ -29,6 +29,8 @@ class LinearConstraint(scipy.optimize.LinearConstraint):
             if holds_traced(value):
                 traced = np.atleast_2d(from_list(value)) if name == "A" else np.atleast_1d(from_list(value))
                 setattr(self, name, traced)
+        if ub is lb:  # an equation, see `check_closed`
+            self.ub = self.lb
 
 
 class Bounds(scipy.optimize.Bounds):
@@ -39,6 +41,8 @@ class Bounds(scipy.optimize.Bounds):
         for name, value in (("lb", lb), ("ub", ub)):
             if holds_traced(value):
                 setattr(self, name, from_list(value) + np.zeros(getattr(self, name).shape))
+        if ub is lb:
+            self.ub = self.lb
 
 
 def _plain(value):
@@ -48,13 +52,14 @@ def _plain(value):
 def read_constraints(constraints: Any, x: np.ndarray, name: str) -> list[Constraint]:
     """Return the constraints of `minimize` at the point `x` in their general form."""
     found = []
-    for constraint in _listed(constraints):
+    for constraint in listed(constraints):
         if isinstance(constraint, scipy.optimize.LinearConstraint):
             value, low, high = _product(constraint.A), constraint.lb, constraint.ub
         else:
             fun, args, low, high = function_of(constraint)
             value = Value(fun, args, {}, False, name)
         m = np.size(value(x))
+        check_closed(name, low, high, "limits of element", "of a constraint")
         found.append(Constraint(value, vector(low, m), vector(high, m)))
     return found
 
@@ -71,31 +76,6 @@ def function_of(constraint: Any) -> tuple[Callable, tuple, Any, Any]:
 def as_bounds(bounds: Any) -> scipy.optimize.Bounds:
     """Return bounds as an object; they may be a pair of lower and upper bounds."""
     return bounds if isinstance(bounds, scipy.optimize.Bounds) else Bounds(*bounds)
-
-
-def check_closed(name: str, bounds: Any) -> None:
-    """Raise if one bound of a variable is traced and meets the other, which is constant: they cross if it moves.
-
-    Bounds are an object or pairs. All elements of a traced array count as traced.
-    """
-    advice = "Pass the same value twice to fix the variable, or wengert.stop_gradient of the bound"
-    if hasattr(bounds, "lb"):
-        if holds_traced(bounds.lb) == holds_traced(bounds.ub):
-            return
-        low, high = np.broadcast_arrays(plain_copy(bounds.lb), plain_copy(bounds.ub))
-        met = np.flatnonzero(low == high)
-        advice += ". If this element of the bounds is constant, pass pairs: bounds=[(low, high), ...]"
-    else:
-        given = () if bounds is None else bounds
-        pairs = [p if isinstance(p, (list, tuple)) and len(p) == 2 else (None, None) for p in given]
-        met = [
-            i for i, (a, b) in enumerate(pairs) if holds_traced(a) != holds_traced(b) and plain_copy(a) == plain_copy(b)
-        ]
-    for i in met:
-        raise NonSmoothError(
-            f"{name} has no derivative here: the bounds of variable {i} are equal, and only one of them is traced: "
-            f"there is no solution if it moves beyond the other. {advice}"
-        )
 
 
 def check_integers(name: str, is_integer: np.ndarray, x: np.ndarray, low: Any, high: Any) -> None:
@@ -119,26 +99,27 @@ def dense(A: Any) -> Any:
     return A.toarray() if hasattr(A, "toarray") else np.atleast_2d(from_list(A))
 
 
-def _listed(constraints):
+def listed(constraints: Any) -> list:
+    """Return one or several constraints as a list."""
     return list(constraints) if isinstance(constraints, (list, tuple)) else [constraints]
 
 
 def with_derivatives(constraints: Any, takes_hessians: bool) -> list:
     """Return the constraints with exact derivatives in place of SciPy's defaults, finite differences and updates."""
     found = []
-    for constraint in _listed(constraints):
+    for constraint in listed(constraints):
         if isinstance(constraint, dict) and constraint.get("jac") is None:
             constraint = {**constraint, "jac": api.jacobian(constraint["fun"])}
         elif isinstance(constraint, scipy.optimize.NonlinearConstraint) and constraint.jac == "2-point":
             constraint = copy.copy(constraint)
             constraint.jac = api.jacobian(constraint.fun)
-            if takes_hessians and _is_default(constraint.hess):
+            if takes_hessians and is_default_hessian(constraint.hess):
                 constraint.hess = api.hessian(_weighted(constraint.fun))
         found.append(constraint)
     return found
 
 
-def _is_default(hess):
+def is_default_hessian(hess: Any) -> bool:
     """Return whether a Hessian is the default of `NonlinearConstraint`, updates of an approximation."""
     return type(hess) is scipy.optimize.BFGS and vars(hess) == vars(scipy.optimize.BFGS())
 

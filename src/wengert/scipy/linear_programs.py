@@ -12,9 +12,9 @@ from wengert.containers import plain_copy
 from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced
 from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianError
-from wengert.implicit.conditions import ends_of_bounds
+from wengert.implicit.conditions import check_bounds, ends_of_bounds
 from wengert.implicit.theorem import with_bits
-from wengert.scipy.constraints import Bounds, LinearConstraint, as_bounds, check_closed, check_integers, dense
+from wengert.scipy.constraints import Bounds, LinearConstraint, as_bounds, check_integers, dense
 from wengert.scipy.minima import Minimum
 from wengert.scipy.mirror import check_plain, mirrors
 from wengert.scipy.results import traced_result, without
@@ -52,7 +52,7 @@ def linprog(call):
             constraints.append(LinearConstraint(dense(A), b if low is None else low, b))
             names.append(name)
     bounds = _pairs(call["bounds"], np.size(call.plain("c")))
-    check_closed(call.name, bounds)
+    check_bounds(call.name, bounds)
     result, minimum = _differentiated(call, found, bounds, constraints)
     if minimum is None or minimum.refusal is not None:
         return result
@@ -101,7 +101,7 @@ def milp(call):
     if not call.traced or not call.holds_traced:
         return found
     bounds = Bounds(0, np.inf) if call["bounds"] is None else as_bounds(call["bounds"])
-    check_closed(call.name, bounds)
+    check_bounds(call.name, bounds)
     given = call["constraints"]
     given = () if given is None else [given] if _is_single(call.plain("constraints")) else given
     rows = [c if isinstance(c, scipy.optimize.LinearConstraint) else LinearConstraint(*c) for c in given]

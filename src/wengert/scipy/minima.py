@@ -26,6 +26,7 @@ from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianErr
 from wengert.implicit.conditions import (
     Problem,
     WeaklyActive,
+    check_bounds,
     degenerate_vertex,
     ends_of_bounds,
     guess,
@@ -37,11 +38,11 @@ from wengert.implicit.theorem import total_order, with_bits
 from wengert.scipy.constraints import (
     Bounds,
     as_bounds,
-    check_closed,
     dense,
     read_constraints,
     with_derivatives,
 )
+from wengert.scipy.large_minima import use_program
 from wengert.scipy.mirror import CONVERGED_CORRECTION, Call, check_plain, mirrors
 from wengert.scipy.results import traced_result, without
 from wengert.transforms.second import Products
@@ -129,6 +130,8 @@ def minimize(call):
     kind = "custom" if callable(method) else method.lower()
 
     def supply(arguments):
+        if kind == "trust-constr" and use_program(arguments):
+            return
         f = scalar_valued(arguments["fun"], arguments.get("jac") is True)
         if arguments.get("jac") is None and kind in (*_TAKES_GRADIENT, *_TAKES_HESSIAN, *_TAKES_PRODUCTS, "custom"):
             gradient = api.grad(f)
@@ -211,7 +214,7 @@ class Minimum:
         self.is_free, self.is_degenerate, self.conditions, self.side = True, False, None, None
         n = found.x.size
         if not is_linear:  # for these, the caller knows more about the elements of bounds
-            check_closed(call.name, bounds)
+            check_bounds(call.name, bounds)
         low, high = ends_of_bounds(bounds, n)
         constraints = read_constraints(constraints, found.x, call.name) if constraints else []
         if not constraints and np.all(np.isinf(plain_copy(low)) & np.isinf(plain_copy(high))):

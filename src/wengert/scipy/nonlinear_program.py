@@ -125,6 +125,7 @@ class NonlinearProgram:
         values = [value(x0, *further) for value, further, _, _ in parts]
         _check_plain((objective(x0, *args), values, [part[2:] for part in parts]))
         sizes = [np.size(value) for value in values]
+        self._sizes = sizes
         ends = [(vector(low, m), vector(high, m)) for (_, _, low, high), m in zip(parts, sizes)]
         self.constraint_low, self.constraint_high = (
             np.concatenate([np.zeros(0), *(pair[i] for pair in ends)]) for i in (0, 1)
@@ -249,17 +250,34 @@ class NonlinearProgram:
         return {
             **arguments,
             "hess": lambda x: self._symmetric(self.hessian(x, no_multipliers)),
-            "constraints": [self._sparse()] if self.m else [],
+            "constraints": [self._sparse(slice(None))] if self.m else [],
         }
 
-    def _sparse(self):
-        """Return all constraints with a sparse Jacobian and Hessians."""
+    def scipy_constraints(self) -> list:
+        """Return each of the given constraints with a sparse Jacobian and Hessians, for trust-constr."""
+        if len(self._sizes) == 1:
+            return [self._sparse(slice(None))]
+        ends = np.cumsum([0, *self._sizes])
+        return [self._sparse(slice(a, b)) for a, b in zip(ends, ends[1:])]
+
+    def evaluate(self, x: np.ndarray) -> None:
+        """Evaluate all functions at `x`, which prepares them."""
+        self.constraints(x), self.gradient(x), self.hessian(x, np.zeros(self.m))
+
+    def _sparse(self, rows):
+        """Return some constraints with a sparse Jacobian and Hessians."""
+
+        def hess(x, multipliers):
+            weights = np.zeros(self.m)
+            weights[rows] = multipliers
+            return self._symmetric(self.hessian(x, weights, 0.0))
+
         return scipy.optimize.NonlinearConstraint(
-            self.constraints,
-            self.constraint_low,
-            self.constraint_high,
-            jac=self._jacobian,
-            hess=lambda x, multipliers: self._symmetric(self.hessian(x, multipliers, 0.0)),
+            lambda x: self.constraints(x)[rows],
+            self.constraint_low[rows],
+            self.constraint_high[rows],
+            jac=lambda x: self._jacobian(x)[rows],
+            hess=hess,
         )
 
     def _dense(self, mask):

@@ -475,6 +475,30 @@ cpdef bint shares_memory(ArrayVar x, y):
     return (cnp.PyArray_SIZE(array) > 0 and data >= x.buffer.low and data < x.buffer.low + x.buffer.span)
 
 
+def is_same(x, y):
+    """Return whether two operands have the same value and the same derivatives.
+
+    On a tape they have the same slot or the same memory: other expressions count as different, even if they are equal.
+    """
+    x, y = as_numpy(x), as_numpy(y)
+    if x is y:
+        return True
+    if not (is_traced(x) or is_traced(y)):
+        return bool(np.array_equal(x, y))
+    if type(x) is not type(y) or level_of(x) is not level_of(y):
+        return False
+    if type(x) is ScalarVar:
+        return (<ScalarVar>x).slot == (<ScalarVar>y).slot
+    if type(x) is ArrayVar and (<ArrayVar>x).buffer is (<ArrayVar>y).buffer:
+        a, b = (<ArrayVar>x).v, (<ArrayVar>y).v
+        if a.ctypes.data == b.ctypes.data and a.shape == b.shape and a.strides == b.strides:
+            return True
+    level = level_of(x)
+    if (<Level>level).kind != FORWARD:
+        return False
+    return is_same(tangents_of(x), tangents_of(y)) and is_same(lower(x, level), lower(y, level))
+
+
 cpdef bint scalar_list(items):
     """Return whether `items` are float64 scalars, at least one of them traced by an outermost level."""
     cdef bint traced = False

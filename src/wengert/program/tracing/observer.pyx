@@ -7,7 +7,7 @@ from cpython.ref cimport Py_DECREF, Py_XDECREF, Py_XINCREF
 
 import gc
 
-from wengert.features import import_code
+from wengert.features import import_code, warning_code
 from wengert.program.tracing.purity import verdict
 
 cdef extern from "Python.h":
@@ -60,7 +60,7 @@ cdef class Observer:
     cdef Seen seen_calls[MAX_SEEN]
     cdef dict verdicts
     cdef bint collects              # whether the garbage collector was on; disabled because it runs finalisers
-    cdef PyFrameObject *importing   # frame of an import by pure code, else NULL; code inside it is ignored
+    cdef PyFrameObject *ignored     # frame of an import by pure code, or that shows a warning, else NULL
     cdef Py_tracefunc former
     cdef PyObject *former_self
 
@@ -137,17 +137,17 @@ cdef int observe(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) 
     cdef PyObject *code
     cdef size_t function, place
     cdef Seen *seen
-    if observer.importing != NULL:
-        if what == PyTrace_RETURN and frame == observer.importing:
-            observer.importing = NULL
+    if observer.ignored != NULL:
+        if what == PyTrace_RETURN and frame == observer.ignored:
+            observer.ignored = NULL
         return 0
     if what == PyTrace_CALL:
         code = borrowed_code(frame)
         place = (<size_t>code >> 4) % MAX_SEEN
         if observer.seen_codes[place] == code:
             return 0
-        if is_pure_code(observer, frame) and <object>code is import_code:
-            observer.importing = frame
+        if <object>code is warning_code or (is_pure_code(observer, frame) and <object>code is import_code):
+            observer.ignored = frame
         elif id(<object>code) in observer.codes:
             observer.seen_codes[place] = code
     elif what == PyTrace_C_CALL and arg != NULL and PyCFunction_Check(arg):
