@@ -5,6 +5,7 @@ import functools
 import numpy as np
 import pytest
 import scipy.optimize
+import scipy.sparse
 
 import wengert as wg
 from wengert.scipy import optimize
@@ -336,6 +337,51 @@ def test_bound_that_meets_the_other_one_raises():
     np.testing.assert_allclose(wg.jacobian(mixed)(2.0), [0.0, 1.0], atol=1e-12)
 
 
+def plane(x):
+    return np.sum((x - 3.0) ** 2) + x[0] * x[1]
+
+
+MEETING = {
+    "pairs": lambda a, b: optimize.minimize(plane, [1.0, 0.0], bounds=[(a, b), (0, 9)]).x,
+    "arrays": lambda a, b: optimize.minimize(
+        plane, [1.0, 0.0], bounds=optimize.Bounds(np.stack([a, 0.0]), np.stack([b, 9.0]))
+    ).x,
+    "limits": lambda a, b: optimize.minimize(
+        plane, [1.0, 0.0], method="SLSQP", constraints=optimize.LinearConstraint([[1.0, 0.0]], a, b)
+    ).x,
+    "scalar": lambda a, b: np.stack([optimize.minimize_scalar(lambda x: (x - 3) ** 2, bounds=(a, b)).x, 0.0]),
+    "linear program": lambda a, b: optimize.linprog([1.0, 1.0], bounds=[(a, b), (0.0, 2.0)]).x,
+    "integer program": lambda a, b: optimize.milp([1.0, 1.0], bounds=optimize.Bounds(a, b)).x,
+    "conditions": lambda a, b: wg.implicit.kkt(plane, np.zeros(2), bounds=[(a, b), (0.0, 9.0)])[0],
+}
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("name", MEETING)
+def test_limits_that_meet_move_together_or_raise(name, mode):
+    solve = MEETING[name]
+    with pytest.raises(wg.NonSmoothError, match="are equal, but they are different traced values"):
+        wg.jacobian(lambda p: solve(p[0], p[1]), mode=mode)(np.array([1.0, 1.0]))
+    if name == "arrays" and mode == "reverse":  # joined twice, the value is a new one
+        return
+    found = wg.jacobian(lambda p: solve(p, p), mode=mode)(1.0)
+    free = {"integer program": 1.0, "linear program": 0.0, "scalar": 0.0}.get(name, -0.5)
+    np.testing.assert_allclose(found, [1.0, free], atol=1e-9)
+
+
+def test_equal_limits_in_one_argument_are_an_equation():
+    def solve(p):
+        fixed = optimize.LinearConstraint([[1.0, 0.0]], p[:1], p[:1])
+        return optimize.minimize(plane, [1.0, 0.0], method="SLSQP", constraints=fixed).x
+
+    def at(p):
+        return optimize.minimize(plane, [1.0, 0.0], bounds=optimize.Bounds(p, p)).x
+
+    for mode in ("forward", "reverse"):
+        np.testing.assert_allclose(wg.jacobian(solve, mode=mode)(np.array([1.0])), [[1.0], [-0.5]], rtol=1e-9)
+        np.testing.assert_allclose(wg.jacobian(at, mode=mode)(np.array([1.0, 2.0])), np.eye(2), atol=1e-12)
+
+
 def test_dependent_constraints_raise():
     twice = [above(lambda x: 1 - x[0] - x[1]), above(lambda x: 2 - 2 * x[0] - 2 * x[1])]
     with pytest.raises(wg.SingularJacobianError, match="linearly dependent"):
@@ -415,10 +461,10 @@ def test_error_says_that_an_objective_may_be_unbounded(method):
         )(1.0)
 
 
-@pytest.mark.parametrize("method", ["BFGS", "L-BFGS-B", "CG"])
+@pytest.mark.parametrize("method", ["BFGS", "L-BFGS-B", "CG", "trust-ncg", "dogleg"])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_objective_that_is_nan_is_no_minimum(method):
-    with pytest.raises(wg.ConvergenceError, match="the objective is nan at the solution"):
+    with pytest.raises(wg.ConvergenceError, match="the objective is nan at the (solution|start)"):
         wg.jacobian(lambda p: optimize.minimize(lambda x: p * np.sum(x**2) + np.nan, [1.0, 1.0], method=method).x)(1.0)
 
 
@@ -568,3 +614,74 @@ def test_linear_programs_without_a_solution_say_what_to_do():
     integers = {"integrality": 1, "constraints": ([[1.0, 1.0]], 0.2, 0.8)}
     with pytest.raises(wg.ConvergenceError, match="milp: the problem is infeasible"):
         wg.derivative(lambda p: optimize.milp(np.stack([p, 1.0]), **integers).fun)(1.0)
+
+
+def test_infeasible_global_search_says_what_to_do():
+    beyond = above(lambda x: x[0] - 2)
+    with pytest.raises(wg.ConvergenceError, match=r"shgo has not converged.*relax them"):
+        wg.derivative(lambda p: optimize.shgo(lambda x: (x[0] - p) ** 2, [(0.0, 1.0)], constraints=beyond).x)(1.0)
+
+
+# ---- large problems
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Treat problems from four variables on as large."""
+    monkeypatch.setattr("wengert.scipy.large_minima.MIN_PROGRAM_SIZE", 4)
+
+
+def chain(x, p=1.0):
+    return np.sum((x - p) ** 2 + x**4)
+
+
+SUM = equal(lambda x, total=2.0: np.sum(x) - total)
+CHAINS = {
+    "dictionaries": [SUM, above(lambda x: x[1:] - x[:-1] - 0.1)],
+    "function": scipy.optimize.NonlinearConstraint(lambda x: [x[0] * x[1], x[2] ** 2], [0.1, 0.0], [0.2, 0.3]),
+    "linear and a function": [
+        scipy.optimize.LinearConstraint(np.ones((1, 6)), 2.0, 2.0),
+        {"type": "ineq", "fun": lambda x, q: q - x[0] * x[1], "args": (0.05,)},
+    ],
+    "linear": scipy.optimize.LinearConstraint(np.ones((1, 6)), 2.0, 2.0),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_large_problems_have_sparse_derivatives_of_one_program(name, large):
+    def solve(p=1.0, method="trust-constr", **options):
+        return optimize.minimize(
+            chain, np.full(6, 0.3), args=p, method=method, constraints=CHAINS[name], bounds=[(-1, 1)] * 6,
+            options=options,
+        )  # fmt: skip
+
+    found, expected = solve(gtol=1e-10, xtol=1e-12), solve(method="SLSQP", ftol=1e-14)
+    assert all(isinstance(J, scipy.sparse.csr_array) for J in found.jac)
+    assert len(found.jac) == len(np.atleast_1d(CHAINS[name])) + 1
+    np.testing.assert_allclose(found.x, expected.x, atol=1e-3)
+    derivative = wg.jacobian(lambda p: solve(p, gtol=1e-10, xtol=1e-12).x)(1.0)
+    np.testing.assert_allclose(derivative, wg.jacobian(lambda p: solve(p, "SLSQP").x)(1.0), atol=1e-8)
+
+
+def with_state(x):
+    seen.append(float(np.sum(x)))
+    return np.sum(x**2)
+
+
+seen: list = []
+OWN = {
+    "gradient": {"jac": lambda x: 2 * x},
+    "hessian": {"hess": lambda x: 2 * np.eye(6)},
+    "jacobian": {"constraints": {**SUM, "jac": lambda x: np.ones((1, 6))}},
+    "dense": {"options": {"sparse_jacobian": False}},
+    "state": {"fun": with_state},
+}
+
+
+@pytest.mark.filterwarnings("ignore:delta_grad == 0.0:UserWarning")
+@pytest.mark.parametrize("name", OWN)
+def test_large_problems_with_own_derivatives_keep_them(name, large):
+    given = {"fun": lambda x: np.sum(x**2), "constraints": SUM, **OWN[name]}
+    found = optimize.minimize(x0=np.arange(6.0), method="trust-constr", **given)
+    assert all(isinstance(J, np.ndarray) for J in found.jac)
+    np.testing.assert_allclose(found.x, 1 / 3, atol=1e-6)

@@ -224,6 +224,8 @@ def test_undecided_dependent_and_infeasible_constraints_raise():
         implicit.kkt(lambda x: x @ x, [1.0, 1.0], ineq=lambda x: np.stack([x[0] - 1, -x[0] - 1]))
     with pytest.raises(wg.ConvergenceError):
         implicit.kkt(lambda x: np.sum((x - 1) ** 2), [3.0, 4.0], eq=lambda x: x @ x + 1.0)
+    with pytest.raises(wg.ConvergenceError, match=r"no point satisfies all constraints"):
+        implicit.kkt(lambda x: (x[0] - 1) ** 2, [0.0], ineq=lambda x: np.stack([x[0] - 2, 1 - x[0]]))
     with pytest.raises(wg.ConvergenceError, match="no solution"):  # unbounded
         implicit.kkt(lambda x: -x[0], [1.0], ineq=lambda x: x[0])
 

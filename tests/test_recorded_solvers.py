@@ -2,8 +2,10 @@
 
 import functools
 import math
+import os
 import pickle
 import types
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -440,3 +442,22 @@ def test_traced_tolerance_falls_back_to_eager():
     f = SimpleNamespace(run=lambda p: cubes(p, tol=p[0] * 1e-9).x)
     with pytest.warns(wg.CompileWarning, match="a tolerance or an option is computed"):
         np.testing.assert_array_equal(wg.compile(f.run)(POINT), f.run(POINT))
+
+
+def test_warning_of_a_step_is_shown_but_not_followed(monkeypatch):
+    shown = []
+
+    def show(message, category, filename, *rest):
+        os.stat(filename)  # as the module linecache does, where warnings are printed
+        shown.append(category)
+
+    def root(p):
+        return optimize.root(lambda x: np.stack([np.log(x[0]) - p, x[1] - x[0]]), [5.0, 0.0], method="lm").x
+
+    compiled = wg.compile(root)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", show)
+        assert np.allclose(compiled(0.3), np.exp(0.3))
+    assert set(shown) == {RuntimeWarning}  # and no CompileWarning
+    assert compiled.paths == 1

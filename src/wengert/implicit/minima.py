@@ -271,10 +271,13 @@ def kkt(
         x, message = functions.solved(start)
     try:
         return _minimum_at(functions, x, on_singular, holds_traced(from_list(x0)))
-    except ConvergenceError as error:
+    except (ConvergenceError, NonSmoothError, SingularJacobianError) as error:
         if not message:
             raise
-        raise ConvergenceError(f"{name}: no solution: {message}. Start nearer to a minimum, or pass solve=") from error
+        raise ConvergenceError(
+            f"{name}: no solution: {message}. Start nearer to a minimum, or pass solve=; if no point satisfies all "
+            "constraints, relax them, or let slack variables satisfy them"
+        ) from error
 
 
 def _with_args(f, args, x):

@@ -14,6 +14,7 @@ from scipy.optimize import OptimizeResult
 
 from wengert.containers import plain_copy
 from wengert.core.operands.var import holds_traced
+from wengert.errors import ConvergenceError
 from wengert.implicit.conditions import ends_of_bounds
 from wengert.implicit.theorem import with_bits
 from wengert.scipy.constraints import check_integers
@@ -81,6 +82,11 @@ def _differentiated(call: Any, value: Any, constraints: Any = (), bounds: Any = 
     found = call.run()
     if not call.traced:
         return found
+    if found.x is None:
+        raise ConvergenceError(
+            f"{call.name} has not converged. {' '.join(found.message.split())} If no point satisfies all constraints, "
+            "relax them, or let slack variables satisfy them; otherwise give the solver more iterations"
+        )
     bounds = call["bounds"] if "bounds" in call.parameters else bounds
     if "integrality" in call.parameters and call["integrality"] is not None:
         is_integer = np.broadcast_to(call["integrality"], found.x.shape).astype(bool)

@@ -24,6 +24,7 @@ from wengert.core.operands.var import holds_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianError, UnsupportedFunctionError
 from wengert.implicit.conditions import (
+    NEAR,
     Problem,
     WeaklyActive,
     check_bounds,
@@ -145,7 +146,13 @@ def minimize(call):
             takes_hessians = kind == "trust-constr" and np.size(arguments["x0"]) <= MAX_HESSIAN_SIZE
             arguments["constraints"] = with_derivatives(arguments["constraints"], takes_hessians)
 
-    found = call.run(supply)
+    try:
+        found = call.run(supply)
+    except ValueError as error:  # SciPy cannot factorise a Hessian that is not finite
+        start = call.value(np.array(plain_copy(call["x0"]), dtype=float)) if call.traced else 0.0
+        if np.all(np.isfinite(plain_copy(start))):
+            raise
+        call.fail(f"the objective is {plain_copy(start)} at the start", error)
     if not call.traced:
         return found
     value = found.get("fun", 0.0)
@@ -167,6 +174,11 @@ def minimize(call):
     constant = ("jac",) if minimum.is_free else ()
     result = traced_result(found, constant, x=x, fun=with_bits(found.fun, fun), info=call.info)
     return result if minimum.refusal is None else without(result, "x", minimum.refusal)
+
+
+def _is_inside(x, low, high):
+    """Return whether no bound is near enough to be active, so that the gradient vanishes at the solution."""
+    return bool(np.all(np.minimum(x - low, high - x) > NEAR * np.maximum(1, np.abs(x))))
 
 
 def scalar_valued(f, has_gradient=False):
@@ -217,7 +229,7 @@ class Minimum:
             check_bounds(call.name, bounds)
         low, high = ends_of_bounds(bounds, n)
         constraints = read_constraints(constraints, found.x, call.name) if constraints else []
-        if not constraints and np.all(np.isinf(plain_copy(low)) & np.isinf(plain_copy(high))):
+        if not constraints and _is_inside(found.x, plain_copy(low), plain_copy(high)):
             gradient = api.grad(phi)
             success = found.success or (has_stalled and self._is_stationary(gradient(found.x)))
             self.x = call.solution(gradient, found.x, success, found.message, symmetric=True)
