@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.nonlinear_programs`` prints a table for three models of two sizes each.  Both packages evaluate
 the same points in alternation, after their values were compared.  Times are medians; the set-up is that of a second
-model of the same kind in the process, so that imports do not count.  Needs casadi and ipyopt.
+model of the same kind in the process, so that imports do not count.  Both packages run casadi's build of IPOPT; with
+``--own``, `wengert.nlp` runs that of ipyopt, an older release.  Needs casadi, and ipyopt for ``--own``.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import casadi as ca
-import ipyopt
 import numpy as np
 from scipy.optimize import Bounds
 from scipy.sparse import coo_array, csc_array
 
 import wengert as wg
+from benchmarks import ipopt_library
 
 IPOPT = {"print_level": 0, "sb": "yes", "tol": 1e-8, "max_iter": 500}
 
@@ -239,7 +240,16 @@ def check(program: Any, other: Casadi, x: np.ndarray, multipliers: np.ndarray) -
         assert abs(coo_array((values, structure), shape=expected.shape) - expected).max() < 1e-9 * abs(expected).max()
 
 
-def measure(name: str, make: Callable[[int], Model], n: int, tier: str, count: int) -> str:
+def minimised(program: Any, x0: np.ndarray, has_own: bool) -> tuple[np.ndarray, float, int]:
+    """Return the solution of a nonlinear program by ipyopt's build of IPOPT or by casadi's."""
+    if not has_own:
+        return ipopt_library.solve(f"{ca.__path__[0]}/libipopt.so", program, IPOPT)
+    import ipyopt
+
+    return ipyopt.Problem(**program.ipyopt(), ipopt_options=IPOPT).solve(x0.copy())
+
+
+def measure(name: str, make: Callable[[int], Model], n: int, tier: str, count: int, has_own: bool) -> str:
     make_small = make(5)
     program_of(make_small, tier), Casadi(make_small)
     model = make(n)
@@ -254,9 +264,7 @@ def measure(name: str, make: Callable[[int], Model], n: int, tier: str, count: i
     ]
     ours, theirs = np.median(times, axis=0)
 
-    solved, (_, value, status) = timed(
-        lambda: ipyopt.Problem(**program.ipyopt(), ipopt_options=IPOPT).solve(model.x0.copy())
-    )
+    solved, (_, value, status) = timed(lambda: minimised(program, model.x0, has_own))
     options = {f"ipopt.{key}": x for key, x in IPOPT.items()} | {"print_time": False}
     setup_of_solver, solver = timed(lambda: ca.nlpsol("s", "ipopt", other.problem, options))
     given = {"x0": model.x0, "lbx": model.low, "ubx": model.high, "lbg": model.limit, "ubg": model.limit}
@@ -275,6 +283,7 @@ def main() -> None:
     parser.add_argument("--tier", default="auto", choices=["auto", "vm", "llvm"])
     parser.add_argument("--count", type=int, default=20, help="number of points")
     parser.add_argument("--small", action="store_true", help="small models only")
+    parser.add_argument("--own", action="store_true", help="run ipyopt's build of IPOPT for wengert.nlp")
     given = parser.parse_args()
     print("| model | variables | callbacks | casadi | set-up | casadi | set-up and IPOPT | casadi |")
     print("|---|---|---|---|---|---|---|---|")
@@ -284,7 +293,7 @@ def main() -> None:
         ("power flow", power_flow, (30, 100)),
     ):
         for n in sizes[:1] if given.small else sizes:
-            print(measure(name, make, n, given.tier, given.count), flush=True)
+            print(measure(name, make, n, given.tier, given.count, given.own), flush=True)
 
 
 if __name__ == "__main__":

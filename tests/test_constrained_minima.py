@@ -464,7 +464,7 @@ def test_error_says_that_an_objective_may_be_unbounded(method):
 @pytest.mark.parametrize("method", ["BFGS", "L-BFGS-B", "CG", "trust-ncg", "dogleg"])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_objective_that_is_nan_is_no_minimum(method):
-    with pytest.raises(wg.ConvergenceError, match="the objective is nan at the (solution|start)"):
+    with pytest.raises(wg.ConvergenceError, match=r"the objective is nan at the (solution|start)"):
         wg.jacobian(lambda p: optimize.minimize(lambda x: p * np.sum(x**2) + np.nan, [1.0, 1.0], method=method).x)(1.0)
 
 

@@ -8,6 +8,7 @@ they have in common.
 from __future__ import annotations
 
 import builtins
+import itertools
 import types
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -258,7 +259,7 @@ class NonlinearProgram:
         if len(self._sizes) == 1:
             return [self._sparse(slice(None))]
         ends = np.cumsum([0, *self._sizes])
-        return [self._sparse(slice(a, b)) for a, b in zip(ends, ends[1:])]
+        return [self._sparse(slice(a, b)) for a, b in itertools.pairwise(ends)]
 
     def evaluate(self, x: np.ndarray) -> None:
         """Evaluate all functions at `x`, which prepares them."""
