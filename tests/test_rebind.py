@@ -65,8 +65,8 @@ with pytest.MonkeyPatch.context() as context:
     context.setitem(sys.modules, "wengert.core.rebind.rename", rename)
     loaded("tables")
     follow = loaded("follow")
-    registration, proxies, modules, plan, rebind = (
-        loaded(name) for name in ("registration", "proxies", "modules", "plan", "rebind")
+    registration, proxies, modules, stubs, plan, rebind = (
+        loaded(name) for name in ("registration", "proxies", "modules", "stubs", "plan", "rebind")
     )
 rebound = rebind.rebound
 
@@ -90,7 +90,7 @@ def registered(monkeypatch):
     spaces = (vars(builtins), sys.modules)
     before = [{name: space[name] for name in space if name.startswith("_wengert_")} for space in spaces]
     for table, empty in (("REGISTERED", {}), ("plans", {}), ("FOREIGN", {"wengert"})):
-        for module in (follow, registration, proxies, modules, plan, rebind):
+        for module in (follow, registration, proxies, modules, plan, rebind, stubs):
             if hasattr(module, table):
                 monkeypatch.setattr(module, table, empty)
     monkeypatch.setattr(rename, "_codes", {})
@@ -1387,7 +1387,7 @@ def test_custom_builtins_and_internal_errors_leave_the_function_unchanged(monkey
     exec("def f(): return np.zeros(1)", held)
     assert rebound(held["f"]) is held["f"]
 
-    def fail(self, root, limit):
+    def fail(self, root):
         raise RuntimeError("dictionary changed size during iteration")
 
     monkeypatch.setattr(plan.Plan, "__init__", fail)

@@ -54,6 +54,8 @@ WRAPPERS = [functools.partial, types.MethodType, *METHODS[1:]]
 MAKERS = {}  # wrapper type -> (get the wrapped function, make a new wrapper around another function)
 SUBCLASSED = {}  # the same for wrapper types whose subclasses, also those of the user, are wrapped likewise
 SPECIAL = {*METHODS, *WRAPPERS, types.ModuleType, types.BuiltinFunctionType, type}  # never in INERT
+#: types of values that are neither followed nor registered
+DATA = {bool, int, float, complex, str, bytes, type(None)}
 INERT = set()  # types whose instances are neither followed nor registered
 DTYPES = set()  # ids of registered classes that items of containers keep, since they may serve as dtypes
 

@@ -7,6 +7,7 @@ import types
 import weakref
 
 from wengert.core.rebind.follow import (
+    DATA,
     LRU,
     MAKERS,
     METHODS,
@@ -58,16 +59,25 @@ from wengert.core.rebind.registration import (
     is_simple,
     item,
     lookup,
+    passed,
     plans,
     register_wrapper,
+    state,
     templates,
 )
 from wengert.core.rebind.rename import BUILTINS, alias_of, forget, live_alias, read, rename, uses_only
+from wengert.core.rebind.stubs import (
+    MethodStub,
+    PropertyStub,
+    has_own_plan,
+    is_held_by_module,
+    may_copy_arrays,
+    stub_of,
+)
 from wengert.core.rebind.tables import TABLES, table
 
-__all__ = ["MAX_FUNCTIONS", "Plan", "dispatching", "like", "partial_like"]
+__all__ = ["Plan", "dispatching", "like", "partial_like"]
 
-MAX_FUNCTIONS = 250  # functions explored at once: about 50 us each in the first call, 60 ns in later ones
 _MAX_PINNED = 4096  # maximum number of plans that may keep their own key alive
 _MAX_OBJECTS = 100  # number of objects in one plan beyond which attributes of objects are not followed
 _GROWING = TABLES - {tuple}
@@ -95,10 +105,13 @@ _OPERATORS = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift a
 _REFLECTED = {f"__r{name}__": f"__{name}__" for name in _OPERATORS}
 
 
-#: types of values that are neither followed nor registered
-_DATA = {bool, int, float, complex, str, bytes, type(None)}
 #: types of values that refer to no function of the user
-_LEAVES = {*_DATA, types.BuiltinFunctionType, types.ModuleType}
+_LEAVES = {*DATA, types.BuiltinFunctionType, types.ModuleType}
+
+
+def _holds_constants(value):
+    """Return whether an object holds arrays that functions that copy see as constants."""
+    return any(map(is_constant, space_of(value).copy().values()))
 
 
 def _is_leaf(value):
@@ -119,20 +132,25 @@ class Plan:
     Functions that copy arrays, in `copying`, see constant arrays through `constant`, so that traced values can be
     stored in the copies: in arguments, cells, attributes of objects, and attributes of arrays in global names.
 
+    Functions and classes of modules, in `lazy`, have plans of their own, which are made when they are used (`stubs`).
+    `used` holds those of them that have one, as of the value `use` of `state.use`; `passed` the ids of functions that
+    the code uses otherwise than to call them, and `checked` is the latest `state.now` at which `holds` was true.
+
     `stores` holds the indices of the parameters that the root may write into; None until they are needed.
     """
 
-    __slots__ = ("aliases", "cells", "changed", "code", "codes", "copies", "copy", "copying", "data", "defaults",
-                 "fixed", "holders", "is_plain", "kinds", "lazy", "loose", "methods", "orders", "recipes",
-                 "refs", "run", "sizes", "stores", "written")  # fmt: skip
+    __slots__ = ("aliases", "cells", "changed", "checked", "code", "codes", "copies", "copy", "copying", "data",
+                 "defaults", "fixed", "holders", "is_plain", "kinds", "lazy", "loose", "methods", "orders", "passed",
+                 "recipes", "refs", "run", "sizes", "stores", "use", "used", "written")  # fmt: skip
 
     proxy_classes = _proxy_classes
     enters_differentiated = False  # are functions that define their own derivative followed?
 
-    def __init__(self, root, limit=MAX_FUNCTIONS):
+    def __init__(self, root):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
-        self.copies, self.copy, self.stores = {}, None, None
-        reached = self.reached(root, limit)
+        self.copies, self.copy, self.stores, self.checked = {}, None, None, None
+        self.used, self.use, self.passed = [], -1, set()
+        reached = self.reached(root, is_lazy=True)
         nodes, objects = self.explore(root, reached)
         self.watch(root, nodes, objects)
         classes = self.make(nodes, {})
@@ -160,7 +178,7 @@ class Plan:
 
     def keep_copy(self, root):
         """Keep the copy of the root if it reaches only what a module holds; otherwise it would keep its key alive."""
-        if all(map(_is_leaf, contents_of(root))):
+        if all(map(_is_leaf, contents_of(root))) or is_held_by_module(root):
             self.copy = self.copy_function(root, self.run, {})
 
     def template(self, root):
@@ -208,21 +226,39 @@ class Plan:
         for cls in fresh:  # all proxy classes exist now, so methods may hold instances of any of them
             self.fill(cls, memo)
         for alias in self.aliases:
-            BUILTINS[alias.name] = self.build(alias.ref(), memo)
+            self.fill_alias(alias.name, alias.ref(), memo)
         return classes
 
+    def fill_alias(self, name, value, memo):
+        """Enter the replacement of a value, or a stub, under a private name."""
+        if id(value) not in self.lazy:
+            BUILTINS[name] = self.build(value, memo)
+        elif id(value) in plans:
+            BUILTINS[name] = lookup.resolved(value)
+        else:
+            BUILTINS[name] = stub_of(name, value)
+            if id(value) in self.passed:
+                passed.append((name, value))
+
+    def current_use(self):
+        """Return the functions and classes in `lazy` that have a plan."""
+        if self.use != state.use:
+            self.use, self.used = state.use, [value for key, value in self.lazy.items() if key in plans]
+        return self.used
+
     @classmethod
-    def reached(cls, root, limit=sys.maxsize, enters=None, is_whole=True):
+    def reached(cls, root, limit=sys.maxsize, enters=None, is_whole=True, is_lazy=False):
         """Explore what is reachable from `root`, but at most `limit` functions, and only those with ``enters(f)``.
 
         The latter are no reason to replace what reaches them.
         Unless `is_whole`, end at the first function that is not explored.
+        If `is_lazy`, functions and classes that have plans of their own are not explored.
 
         Returns
         -------
         list, dict, list, dict, dict
             Objects reached; the users of each; ids of those to replace in any case; instances by id; and further
-            functions by id, which are not explored.
+            functions and classes by id, which are not explored.
         """
         nodes, met, users, seeds, objects, lazy = [], set(), {}, [], {}, {}
         count = 0
@@ -255,7 +291,7 @@ class Plan:
             if lazy and not is_whole:
                 break
             for part in parts:
-                if type(part) in _DATA:
+                if type(part) in DATA:
                     continue
                 if is_registered(part):
                     seeds.append(key)
@@ -263,7 +299,14 @@ class Plan:
                 if id(part) not in met:
                     if not is_followed(part) or (is_differentiated(part) and not cls.enters_differentiated):
                         continue
-                    enter(part)
+                    if is_lazy and has_own_plan(part, value):
+                        lazy[id(part)] = part
+                        seeds.append(id(part))
+                        met.add(id(part))
+                    else:
+                        enter(part)
+                elif id(part) in lazy and isinstance(part, type) and type(value) is not types.FunctionType:
+                    nodes.append(lazy.pop(id(part)))  # the class of an object, or a base of another class
                 users.setdefault(id(part), []).append(key)
         return nodes, users, seeds, objects, lazy
 
@@ -272,6 +315,9 @@ class Plan:
         nodes, users, seeds, objects, self.lazy = reached or self.reached(root)
         seeds = [*seeds, *[id(value) for value in nodes if self.is_seed(value)]]
         self.copying = {id(value) for value in nodes if is_copying(value)}
+        if not self.copying and self.lazy and any(map(_holds_constants, objects.values())):
+            if may_copy_arrays([value for value in self.lazy.values() if isinstance(value, (type, types.FunctionType))]):
+                self.copying.add(None)
         self.written = {id(cell) for value in nodes if self.copying for cell in assigned_cells(value)}
         while seeds:
             key = seeds.pop()
@@ -379,8 +425,27 @@ class Plan:
         parts = has_defaults, data, codes, sizes, self.orders, self.cells, holders, self.loose
         self.is_plain = not any(parts)
 
+    def takes_over(self, old, root):
+        """Let the copy of an old plan of the root be that of this one, since others refer to it; is that possible?"""
+        if self.code is None or not (self.run and old.run):
+            return self.run is old.run
+        if self.copy is None or old.copy is None or self.copying or old.copying:
+            return self.copy is old.copy
+        old_cells, new_cells = old.copy.__closure__ or (), self.copy.__closure__ or ()
+        swaps = self.recipes[id(root)][0]
+        if len(old_cells) != len(new_cells) or old.recipes[id(root)][0] != swaps:
+            return False
+        for k in swaps:
+            old_cells[k].cell_contents = new_cells[k].cell_contents
+        for name in ("__code__", "__defaults__", "__kwdefaults__"):
+            setattr(old.copy, name, getattr(self.copy, name))
+        self.copy = old.copy
+        return True
+
     def holds(self, root):
         """Return whether all that was inspected to make the plan is unchanged."""
+        if self.code is not None and root.__code__ is not self.code:
+            return False
         for get, name, value in self.fixed:
             if get(name) is not value:
                 return False
@@ -435,6 +500,8 @@ class Plan:
         def stand_in(name, value):
             alias = self.alias(value, name)
             aliases.append(alias)
+            if name in read(f.__code__).passed:
+                self.passed.add(id(value))
             names[name] = alias.name
             if isinstance(value, types.ModuleType):  # needed for renaming; `make` enters the final one
                 BUILTINS.setdefault(alias.name, ModuleProxy(value))
@@ -463,13 +530,9 @@ class Plan:
     alias = staticmethod(alias_of)
 
     @staticmethod
-    def when_called(f):
-        """Return a function that stands for one that was not explored: it copies f when it is called."""
-
-        def run(*args, **kwargs):
-            return lookup.replaced_alone(f)(*args, **kwargs)
-
-        return like(f, run)
+    def when_called(value):
+        """Return the replacement of a function or a class that has a plan of its own."""
+        return lookup.resolved(value)
 
     def rename(self, f):
         """Enter f's renamed code in `changed`."""
@@ -507,6 +570,9 @@ class Plan:
                 del self.changed[id(cls)]
                 return
             fresh.append(cls)
+        elif proxy._wengert_since != state.retired:  # its methods are those of plans that were dropped
+            fresh.append(cls)
+        type.__setattr__(proxy, "_wengert_since", state.retired)
         self.changed[id(cls)] = proxy
 
     def replaced_methods(self, cls):
@@ -531,16 +597,34 @@ class Plan:
     def fill(self, cls, memo):
         for name, kind in self.class_attributes(cls):
             type.__setattr__(self.changed[id(cls)], name, kind(name, self.changed[id(cls)]))
+        proxy = self.changed[id(cls)]
         for name, value in self.replaced_methods(cls):
-            method = self.build(value, memo)
-            if name in _REFLECTED and type(method) is types.FunctionType:
-                method = _reflected(name, method)
-            if name == "__array_ufunc__" and type(method) is types.FunctionType and not is_array_class(cls):
-                method = _seeing_replacement(method)
-            type.__setattr__(self.changed[id(cls)], name, method)
-            if type(method) is functools.cached_property:
-                method.__set_name__(cls, name)
-        self.proxy_classes[id(cls)] = self.changed[id(cls)]
+            make = functools.partial(self.method, cls, name, value)
+            if self.is_used_later(value):
+                stub = PropertyStub if hasattr(type(value), "__set__") else MethodStub
+                method = stub(proxy, name, functools.partial(make, {}))
+            else:
+                method = make(memo)
+            type.__setattr__(proxy, name, method)
+        self.proxy_classes[id(cls)] = proxy
+
+    def is_used_later(self, value):
+        """Return whether a method consists of functions that have plans of their own."""
+        if type(value) is types.FunctionType:
+            return id(value) in self.lazy
+        parts = [part for part in parts_of(value) if id(part) in self.changed]
+        return type(value) not in TABLES and all(id(part) in self.lazy for part in parts)
+
+    def method(self, cls, name, value, memo):
+        """Return the replacement of a method."""
+        method = self.build(value, memo)
+        if name in _REFLECTED and type(method) is types.FunctionType:
+            method = _reflected(name, method)
+        if name == "__array_ufunc__" and type(method) is types.FunctionType and not is_array_class(cls):
+            method = _seeing_replacement(method)
+        if type(method) is functools.cached_property:
+            method.__set_name__(cls, name)
+        return method
 
     def build(self, value, memo):
         """Return the replacement of `value`, or `value`; `memo` closes cycles through cells and attributes."""
@@ -552,10 +636,10 @@ class Plan:
             return ModuleProxy(value) if is_followed_module(value) else constant(value)
         if key in memo:
             return memo[key]
+        if key in self.lazy:
+            return new(value)
         if kind is types.FunctionType:
             copy = self.copies.get(key)
-            if key in self.lazy:
-                return new(value)
             if is_dispatcher(value):
                 return dispatching(value)
             if copy is None:

@@ -60,22 +60,28 @@ from wengert.core.rebind.follow import (
     top_package,
 )
 from wengert.core.rebind.modules import ModuleInUse, ModuleProxy
-from wengert.core.rebind.plan import MAX_FUNCTIONS, Plan, dispatching, partial_like
+from wengert.core.rebind.plan import Plan, dispatching, partial_like
 from wengert.core.rebind.proxies import share
 from wengert.core.rebind.registration import (
     CLASSES,
     constant,
+    forget_plans,
     is_constant,
     is_registered,
+    is_simple,
     item,
     lock,
     lookup,
+    passed,
     plans,
+    retire_plans,
     running_plan,
+    state,
     templates,
 )
 from wengert.core.rebind.rename import BUILTINS, CALLEE
 from wengert.core.rebind.stores import written_parameters
+from wengert.core.rebind.stubs import stub_of
 from wengert.core.rebind.tables import TABLES, table
 
 __all__ = [
@@ -121,10 +127,16 @@ def rebound(f, is_root=False):
     callable
         A copy of `f`, or `f` itself if there is nothing to rename or it is not Python code.
     """
+    state.now = object()
+    return _rebound(f, is_root)
+
+
+def _rebound(f, is_root=False):
+    """The same for calls from renamed code, which trust what was checked since the last one from outside."""
     if type(f) is not types.FunctionType:
         return _rebound_root(f) if is_root else _rebound_object(f)
-    plan = plans.get(id(f))
-    if plan is None or f.__code__ is not plan.code or not plan.holds(f):
+    plan = _current_plan(f)
+    if plan is None:
         if is_dispatcher(f):
             return dispatching(f)
         plan = _bind(f)
@@ -134,7 +146,7 @@ def rebound(f, is_root=False):
         if plan.stores is None:
             plan.stores = written_parameters(f)
         if plan.stores:
-            return with_own_copies(f, rebound(f))
+            return with_own_copies(f, _rebound(f))
     if plan.run is None:
         return f
     copy = plan.copy
@@ -150,7 +162,32 @@ def rebound(f, is_root=False):
     return run
 
 
-def _bind(root, limit=MAX_FUNCTIONS):
+def _current_plan(root):
+    """Return the plan of `root`, or None if there is none or what it was made from has changed.
+
+    Plans of the functions and classes that it uses are made anew if necessary.
+    """
+    plan, now = plans.get(id(root)), state.now
+    if plan is None or plan.checked is now:
+        return plan
+    if not plan.holds(root):
+        return None
+    plan.checked = now
+    waiting = [*plan.current_use()] if plan.lazy else ()
+    for value in waiting:
+        used = plans.get(id(value))
+        if used is None or used.checked is now:
+            continue
+        if not used.holds(value) and (used := _bind(value)) is None:
+            forget_plans()
+        if id(root) not in plans:
+            return None
+        used.checked = now
+        waiting += used.current_use()
+    return plan
+
+
+def _bind(root):
     """Make a plan for `root`, see `Plan.reached`.
 
     None if it is registered itself, or if the user's code that inspecting it runs raises, see `unplanned`.
@@ -158,13 +195,38 @@ def _bind(root, limit=MAX_FUNCTIONS):
     with lock:
         if is_registered(root):
             return None
+        state.making.add(id(root))
         try:
-            known = templates.get(root.__code__) if type(root) is types.FunctionType else None
-            plan = plans[id(root)] = (known and known.of_function(root)) or Plan(root, limit)
+            plan = _new_plan(root)
         except Exception as error:
             note_unplanned(root, error)
             return None
+        finally:
+            state.making.discard(id(root))
+        plans[id(root)] = plan
+        plan.checked = state.now
+        if isinstance(root, (type, types.FunctionType)) and is_simple(root):
+            state.use += 1
+        while passed and not state.making:
+            name, value = passed.pop()
+            BUILTINS[name] = _resolved(value)
     return plan
+
+
+def _new_plan(root):
+    known = templates.get(root.__code__) if type(root) is types.FunctionType else None
+    plan, old = (known and known.of_function(root)) or Plan(root), plans.get(id(root))
+    if old is None or plan.takes_over(old, root):
+        return plan
+    retire_plans()  # others hold the replacement by the old plan
+    return Plan(root)
+
+
+def _resolved(value):
+    """Replacement of a function or a class by its own plan; while that is made, a stub."""
+    if id(value) in state.making:
+        return stub_of(None, value)
+    return _rebound(value) if type(value) is types.FunctionType else _proxy_of(value, _plan_of(value))
 
 
 def _is_own(error):
@@ -188,20 +250,13 @@ def full_name(value):
     return f"{owner.__module__}.{owner.__qualname__}"
 
 
-def _replaced_alone(f):
-    """Return the copy of a function that no plan explored; its plan explores nothing else."""
-    if id(f) not in plans:
-        _bind(f, 1)
-    return rebound(f)
-
-
 def _plan_of(owner):
     """Plan of a class or of an object; an object that holds nothing to be _replaced shares the plan of its class."""
     root = cls = owner if isinstance(owner, type) else type(owner)
     if owner is not cls and cls.__dictoffset__ and not INERT.issuperset(map(type, owner.__dict__.values())):
         root = owner
-    plan = plans.get(id(root))
-    if plan is None or not plan.holds(root):
+    plan = _current_plan(root)
+    if plan is None:
         plan = _bind(root) if (can_have_proxy if owner is cls else can_share)(cls) else None
     return plan
 
@@ -225,7 +280,7 @@ def _rebound_root(f):
     """Return the replacement of the function of a derivative that is not a plain function."""
     kind, run = type(f), _rebound_object(f)
     if kind is functools.partial:
-        return partial_like(f, [rebound(f.func, True), *run.args], run.keywords)
+        return partial_like(f, [_rebound(f.func, True), *run.args], run.keywords)
     return run if is_differentiated(f) else with_own_copies(f, run)
 
 
@@ -250,37 +305,37 @@ def _rebound_object(f):
         plan = _plan_of(owner)
         proxy = _proxy_of(owner, plan)
         if proxy is owner:
-            copy = rebound(func)
+            copy = _rebound(func)
             return f if copy is func else types.MethodType(copy, owner)
         method = plan.methods.get(func) if type(func) is types.FunctionType else None
         if method is None:
             name = getattr(func, "__name__", "")
             if isinstance(owner, type) or getattr(type(owner), name, None) is not func:
-                return types.MethodType(rebound(func), proxy)
+                return types.MethodType(_rebound(func), proxy)
             method = plan.methods[func] = getattr(type(proxy), name)
         return types.MethodType(method, proxy)
     if kind is functools.partial:
         args = [*map(_replaced, f.args)]
         keywords = {name: _replaced(arg) for name, arg in f.keywords.items()}
-        return partial_like(f, [rebound(f.func), *args], keywords)
+        return partial_like(f, [_rebound(f.func), *args], keywords)
     if kind in MAKERS:
         inner, make = MAKERS[kind]
-        return make(f, rebound(inner(f)))
+        return make(f, _rebound(inner(f)))
     if kind is staticmethod:
-        return rebound(f.__func__)
+        return _rebound(f.__func__)
     if kind is LRU:
-        return rebound(f.__wrapped__)
+        return _rebound(f.__wrapped__)
     if isinstance(f, type) or is_differentiated(f):
         return f
     if (func := py_func_of(f)) is not None:
-        return rebound(func)
+        return _rebound(func)
     call = next((vars(base)["__call__"] for base in kind.__mro__ if "__call__" in vars(base)), None)
     if type(call) is not types.FunctionType:
         return f
     proxy = _proxy_of(f, _plan_of(f))
     if proxy is not f:
         return proxy
-    copy = rebound(call)
+    copy = _rebound(call)
     return f if copy is call else types.MethodType(copy, f)
 
 
@@ -298,8 +353,8 @@ def _replaced(value):
     if isinstance(value, type) or is_differentiated(value) or not is_followed(value):
         return REGISTERED[id(value)][1] if is_registered(value) and id(value) not in CLASSES else value
     if type(value) in (types.FunctionType, *WRAPPERS):
-        return rebound(value)
-    return rebound(f) if (f := py_func_of(value)) else _proxy_of(value, _plan_of(value))
+        return _rebound(value)
+    return _rebound(f) if (f := py_func_of(value)) else _proxy_of(value, _plan_of(value))
 
 
 def _callee(value):
@@ -309,11 +364,11 @@ def _callee(value):
     """
     if type(value) is types.FunctionType:
         is_of_module = value.__globals__.get(value.__name__) is value
-        return rebound(value) if is_of_module and is_followed_function(value) else value
+        return _rebound(value) if is_of_module and is_followed_function(value) else value
     if isinstance(value, type):
         return value if hasattr(value, "_wengert_original") else in_use(value)
     return REGISTERED[id(value)][1] if id(value) in REGISTERED else value
 
 
-lookup.in_use, lookup.replaced, lookup.replaced_alone = in_use, _replaced, _replaced_alone
+lookup.in_use, lookup.replaced, lookup.resolved = in_use, _replaced, _resolved
 BUILTINS[CALLEE] = _callee

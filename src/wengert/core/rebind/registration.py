@@ -32,6 +32,7 @@ from wengert.core.rebind.rename import BUILTINS, USED, private, read
 
 __all__ = [
     "CLASSES",
+    "COPY_FUNCTIONS",
     "array_bases",
     "as_plain",
     "constant",
@@ -47,6 +48,8 @@ __all__ = [
     "item",
     "lock",
     "lookup",
+    "module_of",
+    "passed",
     "plans",
     "register",
     "register_class",
@@ -55,23 +58,28 @@ __all__ = [
     "register_type",
     "register_wrapper",
     "running_plan",
+    "retire_plans",
     "see_constants",
     "seen_as",
     "set_array_base",
+    "state",
     "templates",
     "two_level_package",
 ]
 
 _MAX_RETIRED = 4096  # number of dropped plans kept for copies that still run
-_COPY_FUNCTIONS = {"copy", "deepcopy", "astype", "flatten"}  # names of functions and methods that copy an array
+#: names of functions and methods that copy an array, or compute with plain arrays only
+COPY_FUNCTIONS = {"copy", "deepcopy", "astype", "flatten", "dot"}
 
 #: plan with copies of its own that runs in this context: stand-ins of containers, modules and the like return these
 running_plan = contextvars.ContextVar("wengert_running_plan", default=None)
 plans = {}  # id(function, class or object) -> Plan
+passed = []  # pairs of a private name that holds a stub and its function, to be replaced before code runs
 templates = weakref.WeakKeyDictionary()  # code -> plan of the last function with it, without that function
 _retired = collections.deque(maxlen=_MAX_RETIRED)
 #: held while plans, registrations and copies of modules change; registering may import mirrors
 lock = RLock()
+_COPIES = COPY_FUNCTIONS - {"dot"}
 _constants = []  # the arguments of `see_constants`, once NumPy is registered
 seen_as = set()  # classes of arrays seen as views of another class, which is their attribute `_wengert_original`
 CLASSES = set()  # ids of registered classes that are replaced only where they are called or read from
@@ -86,14 +94,32 @@ class _Lookup:
     """Functions of `rebind`, which it sets: proxies and plans, made below it, use them when renamed code runs.
 
     ``replaced(value)`` and ``in_use(value)`` return the replacement of a value that is met, the second one where it is
-    called or read from; ``replaced_alone(f)`` returns the copy of a function that no plan explored;
+    called or read from; ``resolved(value)`` returns that of a function or class by its own plan;
     ``with_own_copies(f, run, indices)`` wraps a copy of f to be called with copies of the arguments of these indices.
     """
 
-    __slots__ = ("in_use", "replaced", "replaced_alone", "with_own_copies")
+    __slots__ = ("in_use", "replaced", "resolved", "with_own_copies")
 
 
 lookup = _Lookup()
+
+
+class _State:
+    """State of all plans.
+
+    now : object that stands for the latest call from outside of renamed code; plans are checked once for each
+    use : number of plans made of functions and classes that have plans of their own
+    retired : number of times that all plans were dropped
+    making : ids of functions, classes and objects whose plans are being made
+    """
+
+    __slots__ = ("making", "now", "retired", "use")
+
+    def __init__(self):
+        self.now, self.use, self.retired, self.making = object(), 0, 0, set()
+
+
+state = _State()
 
 
 def item(value):
@@ -120,7 +146,7 @@ def register(original, replacement):
         REGISTERED[id(original)] = (original, replacement, name)
         SPECIAL.add(type(original))
         INERT.discard(type(original))
-        _retire_plans()
+        retire_plans()
 
 
 def register_class(cls, stand_in, of_subclass=None, is_dtype=False):
@@ -152,7 +178,7 @@ def register_wrapper(kind, inner, make, has_subclasses=False):
         WRAPPERS.append(kind)
         SPECIAL.add(kind)
         INERT.discard(kind)
-        _retire_plans()
+        retire_plans()
 
 
 def register_later(package, install):
@@ -165,14 +191,16 @@ def register_later(package, install):
 def forget_plans():
     """Drop all plans, as when the choice of followed packages changed."""
     with lock:
-        _retire_plans()
+        retire_plans()
 
 
-def _retire_plans():
+def retire_plans():
     """Drop all plans; copies that still run need the names that they made."""
+    state.retired += 1
     if not plans and not templates:
         return
     _retired.extend([*plans.values(), *templates.values()])
+    state.use += 1
     plans.clear()
     templates.clear()
 
@@ -188,7 +216,7 @@ def is_registered(value):
         if type(value) is types.FunctionType and type(value.__module__) is str and value.__module__ in _settled:
             return False
         if deferred:
-            _register_module(_module_of(value))
+            _register_module(module_of(value))
             if id(value) not in REGISTERED and callable(value):  # an object that stands for a function
                 _register_module(getattr(value, "__module__", None))
             if (kind := type(value)) not in _met_kinds:  # an object of the user's class that derives from a package's
@@ -224,7 +252,7 @@ def register_deferred(package):
             deferred.pop(package)()
 
 
-def _module_of(value):
+def module_of(value):
     """Name of the module `value`, or of the module to which it or its class belongs."""
     kind = type(value)
     if kind is types.ModuleType:
@@ -242,7 +270,7 @@ def set_array_base(base):
     """Let proxy classes of subclasses of NumPy's array inherit from `base`, directly before the array class."""
     with lock:
         array_bases[:] = [base]
-        _retire_plans()
+        retire_plans()
 
 
 def see_constants(kind, is_copied, seen, as_plain):
@@ -253,7 +281,7 @@ def see_constants(kind, is_copied, seen, as_plain):
     with lock:
         _constants[:] = [(is_copied, seen, as_plain)]
         seen_as.add(kind)
-        _retire_plans()
+        retire_plans()
 
 
 def is_constant(value):
@@ -277,7 +305,7 @@ def is_copying(value):
         return False
     code = read(value.__code__)
     return (
-        not _COPY_FUNCTIONS.isdisjoint(code.mentioned)
+        not _COPIES.isdisjoint(code.mentioned)
         or "dot" in code.methods
         or any(path == ["dot"] and is_constant(value.__globals__.get(name)) for name, *path in code.paths)
     )

@@ -39,6 +39,7 @@ __all__ = [
     "LiveAlias",
     "alias_of",
     "chain",
+    "codes_in",
     "decode",
     "forget",
     "live_alias",
@@ -286,17 +287,17 @@ def _is_used(instructions, k):
     return len(ops) > 1 and ops[0] == _op["CALL"] and ops[1] in after
 
 
-def _nested(code):
+def codes_in(code):
     """Yield a code object and all code objects nested in it."""
     yield code
     for const in code.co_consts:
         if type(const) is types.CodeType:
-            yield from _nested(const)
+            yield from codes_in(const)
 
 
 def classes_read(code, module):
     """Names in code, nested code included, of the classes that the proxy of a module or of one below it replaces."""
-    names = {name for each in _nested(code) for name in each.co_names}
+    names = {name for each in codes_in(code) for name in each.co_names}
     found, met, waiting = set(), set(), [module]
     while waiting:
         module = waiting.pop()
@@ -312,7 +313,7 @@ def classes_read(code, module):
 def uses_only(code, module):
     """Return whether the classes that the proxy of a module replaces are only called, mapped or read from."""
     attributes = classes_read(code, module)
-    return all(_is_only_used(each, attributes, set()) for each in _nested(code))
+    return all(_is_only_used(each, attributes, set()) for each in codes_in(code))
 
 
 def _are_only_used(code, instructions, k, module):
@@ -326,7 +327,7 @@ def _are_only_used(code, instructions, k, module):
             if after not in (_op["STORE_FAST"], _op["STORE_DEREF"]):
                 return False
             variables.add(held[place])
-    return all(_is_only_used(each, attributes, variables) for each in _nested(code))
+    return all(_is_only_used(each, attributes, variables) for each in codes_in(code))
 
 
 def _is_only_used(code, attributes, variables):
@@ -368,6 +369,7 @@ class Code:
     names : global names read
     paths : attributes read from them, as (name, attribute, ...)
     bare : global names whose value is also used otherwise
+    passed : global names whose value is used other than by a call
     assigned, written : global names and free variables assigned
     imports : imports that may be renamed, as (dotted name, form, level)
     mentioned : all names, those of attributes included
@@ -382,12 +384,12 @@ class Code:
     """
 
     __slots__ = ("assigned", "bare", "calls_variables", "imports", "latest", "loaded", "mentioned", "methods",
-                 "modules", "names", "naming", "owners", "paths", "ref", "strings", "uses", "written")  # fmt: skip
+                 "modules", "names", "naming", "owners", "passed", "paths", "ref", "strings", "uses", "written")  # fmt: skip
 
     def __init__(self, code):
         self.names, self.assigned, self.written, self.imports = set(), set(), set(), set()
         self.bare, self.paths, self.mentioned, self.methods, self.latest = set(), set(), set(), set(), (None, None)
-        self.loaded, self.modules, self.strings, self.uses = set(), set(), set(), {}
+        self.loaded, self.modules, self.strings, self.passed, self.uses = set(), set(), set(), set(), {}
         self.ref = weakref.ref(code, functools.partial(forget, _codes, id(code)))
         self.calls_variables = False
         self.naming = _named(self.read(code, set() if _may_call_variables(code) else None))
@@ -417,6 +419,8 @@ class Code:
                     self.paths.add((name, *path))
                 else:
                     self.bare.add(name)
+                if path or op != _LOAD_GLOBAL or not arg & 1:
+                    self.passed.add(name)
             elif op in _ATTRIBUTE:
                 if instructions[k - 1][1] != _LOAD_GLOBAL:
                     self.methods.add(code.co_names[arg >> _ATTRIBUTE_SHIFT])
@@ -498,7 +502,7 @@ def _seen_callee(index):
 
 def _may_call_variables(code):
     """Return whether code, or code nested in it, may call a variable: PUSH_NULL stands beside the load of one."""
-    return any(_op["PUSH_NULL"] in each.co_code[::2] for each in _nested(code))
+    return any(_op["PUSH_NULL"] in each.co_code[::2] for each in codes_in(code))
 
 
 def _made(code, instructions, outer):
