@@ -65,13 +65,15 @@ from wengert.core.rebind.registration import (
     state,
     templates,
 )
-from wengert.core.rebind.rename import BUILTINS, alias_of, forget, live_alias, read, rename, uses_only
+from wengert.core.rebind.rename import BUILTINS, alias_of, codes_in, forget, live_alias, read, rename, uses_only
 from wengert.core.rebind.stubs import (
     MethodStub,
     PropertyStub,
     has_own_plan,
+    is_certain,
     is_held_by_module,
     may_copy_arrays,
+    plain_functions,
     stub_of,
 )
 from wengert.core.rebind.tables import TABLES, table
@@ -152,7 +154,7 @@ class Plan:
         self.used, self.use, self.passed = [], -1, set()
         reached = self.reached(root, is_lazy=True)
         nodes, objects = self.explore(root, reached)
-        self.watch(root, nodes, objects)
+        self.watch(root, nodes, objects, reached[-2])
         classes = self.make(nodes, {})
         self.run = self.changed.get(id(root))
         is_lasting = type(root) is not types.FunctionType or is_module_namespace(root.__globals__)
@@ -256,11 +258,11 @@ class Plan:
 
         Returns
         -------
-        list, dict, list, dict, dict
-            Objects reached; the users of each; ids of those to replace in any case; instances by id; and further
-            functions and classes by id, which are not explored.
+        list, dict, list, dict, list, dict
+            Objects reached; the users of each; ids of those to replace in any case; instances by id; functions that
+            reach nothing to be replaced; and further functions and classes by id, which are not explored.
         """
-        nodes, met, users, seeds, objects, lazy = [], set(), {}, [], {}, {}
+        nodes, met, users, seeds, objects, plain, lazy = [], set(), {}, [], {}, [], {}
         count = 0
 
         def enter(value):
@@ -299,20 +301,26 @@ class Plan:
                 if id(part) not in met:
                     if not is_followed(part) or (is_differentiated(part) and not cls.enters_differentiated):
                         continue
-                    if is_lazy and has_own_plan(part, value):
+                    if not (is_lazy and has_own_plan(part, value)):
+                        enter(part)
+                    elif type(part) is types.FunctionType and (found := plain_functions(part)):
+                        if all(map(is_certain, found)):
+                            plain += found
+                            met.add(id(part))
+                        else:
+                            enter(part)
+                    else:
                         lazy[id(part)] = part
                         seeds.append(id(part))
                         met.add(id(part))
-                    else:
-                        enter(part)
                 elif id(part) in lazy and isinstance(part, type) and type(value) is not types.FunctionType:
                     nodes.append(lazy.pop(id(part)))  # the class of an object, or a base of another class
                 users.setdefault(id(part), []).append(key)
-        return nodes, users, seeds, objects, lazy
+        return nodes, users, seeds, objects, plain, lazy
 
     def explore(self, root, reached=None):
         """Find the objects reachable from `root` and enter those that reach a registered one in `changed`."""
-        nodes, users, seeds, objects, self.lazy = reached or self.reached(root)
+        nodes, users, seeds, objects, _, self.lazy = reached or self.reached(root)
         seeds = [*seeds, *[id(value) for value in nodes if self.is_seed(value)]]
         self.copying = {id(value) for value in nodes if is_copying(value)}
         if not self.copying and self.lazy and any(map(_holds_constants, objects.values())):
@@ -354,9 +362,9 @@ class Plan:
         found = ((key, import_alias(f.__globals__, *key)) for key in read(f.__code__).imports)
         return {key: alias for key, alias in found if alias}
 
-    def watch(self, root, nodes, objects):
+    def watch(self, root, nodes, objects, plain):
         """Save everything that `holds` compares."""
-        met, fixed, kinds = {*map(id, nodes), *self.lazy}, {}, {}
+        met, fixed, kinds = {*map(id, nodes), *map(id, plain), *self.lazy}, {}, {}
         codes, sizes, holders, data, self.loose = [], {}, [], {}, []
         end = functools.partial(forget, plans, id(root))
         self.refs = [weakref.ref(root, end)]
@@ -376,6 +384,10 @@ class Plan:
             else:
                 kinds[id(space), name] = space.get, name, type(value)
 
+        for f in plain:
+            codes.append((f, f.__code__, f.__defaults__))
+            for name in [name for code in codes_in(f.__code__) for name in code.co_names]:
+                note(f.__globals__, name)
         for value in nodes:
             is_root, is_function = value is root and self.code is not None, type(value) is types.FunctionType
             has_names = is_function and not value.__kwdefaults__ and is_module_namespace(value.__globals__)
@@ -559,7 +571,8 @@ class Plan:
         bases += array_bases if is_array_class(cls) else []
         recipe = [bases]
         for name, value in self.replaced_methods(cls):
-            codes = [self.changed.get(id(part)) for part in parts_of(value)]
+            parts = () if type(value) is types.FunctionType else parts_of(value)
+            codes = [self.changed.get(id(part)) for part in parts]
             recipe.append((name, id(value), self.changed[id(value)], codes))
         recipe += [(name, kind) for name, kind in self.class_attributes(cls)]
         proxy = self.proxy_classes.get(id(cls))

@@ -6,12 +6,22 @@ costs time for the code that runs, not for all that it could reach.  A function 
 replaced before the code runs, since others may inspect or compare it.
 """
 
+import dis
 import sys
 import types
 import weakref
 from collections.abc import Callable
 
-from wengert.core.rebind.follow import DATA, REGISTERED, is_dispatcher, is_followed
+from wengert.core.rebind.follow import (
+    DATA,
+    REGISTERED,
+    WRAPPERS,
+    content_of,
+    is_dispatcher,
+    is_followed,
+    is_followed_module,
+    parts_of,
+)
 from wengert.core.rebind.registration import (
     COPY_FUNCTIONS,
     deferred,
@@ -23,9 +33,11 @@ from wengert.core.rebind.registration import (
 )
 from wengert.core.rebind.rename import BUILTINS, codes_in
 
+#: instructions of code that may be renamed even if none of its names leads to anything replaced
+_UNCERTAIN = {dis.opmap[name] for name in ("IMPORT_NAME", "PUSH_NULL")}
 _MAX_PLAIN = 8  # number of functions beyond which it is not worth finding out that they reach nothing
 
-__all__ = ["MethodStub", "PropertyStub", "has_own_plan", "is_held_by_module", "may_copy_arrays", "stub_of"]
+__all__ = ["MethodStub", "PropertyStub", "has_own_plan", "is_certain", "is_held_by_module",  "may_copy_arrays", "plain_functions", "reaches_more_than", "stub_of"]
 
 
 def stub_of(name: str | None, value) -> Callable:
@@ -101,13 +113,9 @@ class PropertyStub(MethodStub):
 
 
 def has_own_plan(value, holder) -> bool:
-    """Return whether a followed value that `holder` refers to is inspected by a plan of its own when it is used.
-
-    A function that reaches nothing to be replaced is no reason to replace others, so it is inspected with these.
-    """
+    """Return whether a followed value that `holder` refers to is inspected by a plan of its own when it is used."""
     if type(value) is types.FunctionType:
-        is_apart = is_simple(value) or is_held_by_module(value)
-        return is_apart and not (is_dispatcher(value) or _reaches_nothing(value))
+        return (is_simple(value) or is_held_by_module(value)) and not is_dispatcher(value)
     return isinstance(value, type) and type(holder) is types.FunctionType and is_simple(value)
 
 
@@ -121,28 +129,62 @@ def is_held_by_module(f) -> bool:
     return value is f or getattr(value, "__func__", None) is f
 
 
-def _reaches_nothing(f):
-    """Return whether f uses no name that leads to anything replaced, without decoding instructions.
+def plain_functions(f) -> list:
+    """Return f and the functions that it reaches if none reaches anything to be replaced, else an empty list.
 
-    It looks at no more than `_MAX_PLAIN` functions.
+    The names that they use are enough to tell; no instructions are decoded.
     """
     waiting, met = [f], {id(f)}
     for each in waiting:
         held = each.__globals__
         if each.__closure__ or len(waiting) > _MAX_PLAIN:
-            return False
+            return []
         for name in [name for code in codes_in(each.__code__) for name in code.co_names]:
             value = held[name] if name in held else BUILTINS.get(name)
             if value is None or id(value) in met or type(value) in DATA:
                 continue
             if id(value) in REGISTERED or type(value) is types.ModuleType or _is_deferred(value):
-                return False
+                return []
             if is_followed(value):
                 if type(value) is not types.FunctionType or not is_simple(value):
-                    return False
+                    return []
                 met.add(id(value))
                 waiting.append(value)
-    return True
+    return waiting
+
+
+def is_certain(f) -> bool:
+    """Return whether the code of a function that uses no name of anything replaced is never renamed."""
+    has_defaults = f.__defaults__ or f.__kwdefaults__
+    return not has_defaults and all(
+        _UNCERTAIN.isdisjoint(code.co_code[::2]) and COPY_FUNCTIONS.isdisjoint(code.co_names)
+        for code in codes_in(f.__code__)
+    )
+
+
+def reaches_more_than(limit, root) -> bool:
+    """Return whether more than `limit` functions seem to be reachable from `root`, as far as names tell."""
+    waiting, met, count = [root], {id(root)}, 0
+    for value in waiting:
+        parts = _parts_by_name(value) if type(value) is types.FunctionType else parts_of(value)
+        for part in parts:
+            if type(part) in DATA or id(part) in met or not is_followed(part):
+                continue
+            met.add(id(part))
+            waiting.append(part)
+            count += type(part) is types.FunctionType
+            if count > limit:
+                return True
+    return False
+
+
+def _parts_by_name(f):
+    """Objects that a function reaches by a global name or by an attribute of a module, and perhaps others."""
+    held, names = f.__globals__, [name for code in codes_in(f.__code__) for name in code.co_names]
+    found = [held[name] for name in names if name in held]
+    spaces = [vars(value) for value in found if is_followed_module(value)]
+    found += [space[name] for space in spaces for name in names if name in space]
+    return found + [content_of(cell) for cell in f.__closure__ or ()]
 
 
 def _is_deferred(value):
@@ -152,19 +194,16 @@ def _is_deferred(value):
 
 def may_copy_arrays(values) -> bool:
     """Return whether one of these functions and classes, or one that they may call by name, copies arrays."""
-    waiting, met = [*values], set()
+    waiting, met = [*values], {*map(id, values)}
     for value in waiting:
-        if isinstance(value, type):
-            parts = [part for base in value.__mro__ for part in vars(base).values()]
-            parts = [getattr(part, "__func__", getattr(part, "fget", part)) for part in parts]
-        else:
+        if type(value) is types.FunctionType:
             if _copies(value):
                 return True
-            held, names = value.__globals__, [name for code in codes_in(value.__code__) for name in code.co_names]
-            modules = [held[name] for name in names if type(held.get(name)) is types.ModuleType]
-            parts = [space.get(name) for space in (held, *map(vars, modules)) for name in names]
+            parts = _parts_by_name(value)
+        else:
+            parts = parts_of(value)
         for part in parts:
-            is_code = type(part) is types.FunctionType or (isinstance(part, type) and part.__module__ != "builtins")
+            is_code = type(part) is types.FunctionType or type(part) in WRAPPERS or isinstance(part, type)
             if is_code and id(part) not in met:
                 met.add(id(part))
                 if is_followed(part):

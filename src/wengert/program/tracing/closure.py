@@ -46,6 +46,7 @@ from wengert.core.rebind.proxies import make_proxy_class
 from wengert.core.rebind.rebind import in_use, rebound, with_own_copies
 from wengert.core.rebind.registration import constant, running_plan
 from wengert.core.rebind.rename import BUILTINS, Alias, private, read, rename
+from wengert.core.rebind.stubs import reaches_more_than
 from wengert.program.ir.identity import Same
 from wengert.program.tracing.environment import StateGuards
 from wengert.program.tracing.observer import Observer, Watch
@@ -425,6 +426,8 @@ class Captures:
             self.reached = None
 
     def look(self, root, in_derivative, limit):
+        if self.ran is None and limit < sys.maxsize and reaches_more_than(limit, root):
+            raise TooManyFunctions
         self.reached = _OperandPlan.reached(root, limit, self.may_run, self.ran is not None)
         if self.ran is None and self.reached[-1]:
             raise TooManyFunctions
