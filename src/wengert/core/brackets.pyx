@@ -1,0 +1,193 @@
+# cython: language_level=3
+"""Detects bracketing searches by the local variables of a loop: intervals, or steps, that shrink by a constant factor.
+
+Bisection, golden-section and ternary search multiply the width of an interval by a constant in each iteration, and a
+comparison decides which end moves.  Other loops move a point up or down, as a comparison decides, by steps that they
+halve.  Newton's method, step-size control and the like have no such variable.
+"""
+
+MIN_RATIO, MAX_RATIO = 0.3, 0.75  # of successive widths: bisection 1/2, golden section 0.62, thirds 2/3
+TOLERANCE, INTEGER_TOLERANCE = 1e-6, 0.3  # of the ratio: rounding of floats, and of halved indices
+MIN_RATIOS, MIN_RATIOS_OF_GUESS = 3, 5  # equal ones in a row; after an unequal first one
+
+
+cdef class Track:
+    """Follows the size of an interval or of a step; sizes are lists with one number for each element of an array."""
+
+    cdef list size, first_ratios
+    cdef object ratio  # of the second and later ones, or None
+    cdef int ratios  # number of these
+    cdef object agrees  # does the upper end move, or the point rise, where a comparison is true? None if unknown
+    cdef bint has_true, has_false  # outcomes
+
+    def __cinit__(self, list size):
+        self.size = size
+
+    cdef bint add(self, list size, list is_upper, list outcome) except -1:
+        """Append a size; return False if the factor is not constant or the side does not depend on the outcome."""
+        cdef list ratios = [new / old if old else 0.0 for old, new in zip(self.size, size)]
+        self.size = size
+        if self.first_ratios is None:  # a search may begin at a guess, not in the middle
+            self.first_ratios = ratios
+            for ratio in ratios:
+                if not 0.0 < ratio < 1.0:
+                    return False
+            return self.is_decided(is_upper, outcome)
+        self.ratio = self.ratio or ratios[0]
+        self.ratios += 1
+        return self.is_constant(ratios) and self.is_decided(is_upper, outcome)
+
+    cdef bint is_constant(self, list ratios) except -1:
+        tolerance = INTEGER_TOLERANCE if self.is_integer() else TOLERANCE
+        for ratio in ratios:
+            if not (MIN_RATIO <= ratio <= MAX_RATIO and abs(ratio - self.ratio) <= tolerance):
+                return False
+        return True
+
+    cdef bint is_integer(self) except -1:
+        """Report whether the ends are integers; a search for a root may begin at integers and leave them."""
+        return isinstance(self.size[0], int)
+
+    cdef bint is_decided(self, list is_upper, list outcome) except -1:
+        """Record which side each outcome selects; return False if one outcome selects both."""
+        outcome = outcome if len(outcome) == len(is_upper) else outcome * len(is_upper)
+        if len(outcome) != len(is_upper):
+            return False
+        for side, value in zip(is_upper, outcome):
+            if self.agrees is None:
+                self.agrees = side == value
+            if (side == value) != self.agrees:
+                return False
+        for value in outcome:
+            if value:
+                self.has_true = True
+            else:
+                self.has_false = True
+        return True
+
+    cdef bint is_confirmed(self) except -1:
+        if self.ratios < MIN_RATIOS - 1 or not (self.has_true and self.has_false):
+            return False
+        return self.ratios >= MIN_RATIOS_OF_GUESS or self.is_constant(self.first_ratios)
+
+
+cdef class Bracket:
+    """Compares the local variables of a function each time it runs one comparison."""
+
+    cdef dict variables, tracks
+    cdef list outcome
+    cdef readonly bint is_confirmed, is_over
+
+    def add(self, dict variables, list outcome):
+        """Append a comparison with the values of the variables.
+
+        `is_over` becomes true if nothing shrinks by a constant factor, or if an integer does: a search for an index in
+        a table has derivative 0 by intention.
+        """
+        cdef Track track
+        cdef dict before = self.variables, moves
+        cdef list was = self.outcome
+        self.variables, self.outcome = variables, outcome
+        if before is None:
+            return
+        keys = candidates(before, variables) if self.tracks is None else self.tracks
+        moves = {}
+        for key in keys:
+            move = moved(key, before, variables)
+            if move is not None:
+                moves[key] = move
+        if self.tracks is None:
+            self.tracks = {key: Track(move[0]) for key, move in moves.items()}
+        sizes, kept, has_confirmed, has_integer = {}, {}, False, False
+        for key, track in self.tracks.items():
+            if track.is_confirmed():
+                sizes[key] = track.size
+            if key in moves and follows(track, moves[key], was):
+                kept[key] = track
+                if track.is_confirmed():
+                    has_confirmed = True
+                    has_integer = has_integer or track.is_integer()
+        self.tracks = kept
+        if has_confirmed:
+            self.is_confirmed = not has_integer
+            self.is_over = has_integer
+        elif not kept:
+            self.is_over = True
+            for key, size in sizes.items():
+                if key in moves and max(moves[key][1]) < max(size):
+                    self.is_confirmed = False  # it goes on in other steps, as Brent's method does
+
+    def names(self):
+        """Return the names of the variables that form the bracket."""
+        cdef Track track
+        cdef set found = set()
+        for key, track in (self.tracks or {}).items():
+            if track.is_confirmed():
+                found.update(key)
+        return found
+
+
+cdef bint follows(Track track, tuple move, list outcome) except -1:
+    """Append a move to a track; the first step of a point only sets its size."""
+    cdef list size = move[1], is_upper = move[2]
+    if not track.size:
+        track.size = size
+        return 0 not in size and track.is_decided(is_upper, outcome)
+    return track.add(size, is_upper, outcome)
+
+
+cdef list candidates(dict before, dict now):
+    """Return the points that moved, each a name, and pairs of names that may be the ends of an interval."""
+    cdef list names = [name for name in now if name in before]
+    cdef list changed = [name for name in names if before[name] != now[name]]
+    cdef list found = [(name,) for name in changed], fixed, arrays
+    cdef set moving = set(changed), scalars = set()
+    cdef double a, b, c
+    cdef Py_ssize_t i
+    fixed = [name for name in names if name not in moving and len(now[name]) == 1]
+    values = [as_float(now[name][0]) for name in fixed]
+    for one in changed:
+        if len(before[one]) == len(now[one]) == 1:
+            a, b = as_float(before[one][0]), as_float(now[one][0])
+            for i in range(len(fixed)):
+                c = values[i]
+                if abs(b - c) < abs(a - c):  # two scalars that do not come closer are no ends of an interval
+                    found.append((one, fixed[i]) if b < c else (fixed[i], one))
+            scalars.add(one)
+    arrays = [name for name in names if len(now[name]) != 1]
+    for one in changed:
+        for other in arrays if one in scalars else names:
+            if one != other:
+                found += [(one, other), (other, one)]
+    return found
+
+
+cdef double as_float(value) except? -1.0:
+    try:
+        return value
+    except OverflowError:  # an integer
+        return float("inf")
+
+
+cdef tuple moved(tuple key, dict before, dict now):
+    """Return old size, new size, and for each element whether the upper end moved, or whether the point rose.
+
+    The size of a point is that of its step, and has no old value.  Return None if not exactly one end moved.
+    """
+    cdef list low, high, low_now, high_now
+    for name in key:
+        if name not in before or name not in now or len(before[name]) != len(now[name]):
+            return None
+    low, low_now = before[key[0]], now[key[0]]
+    if len(key) == 1:
+        steps = [b - a for a, b in zip(low, low_now)]
+        return [], [abs(step) for step in steps], [step > 0 for step in steps]
+    high, high_now = before[key[1]], now[key[1]]
+    if len(low) != len(high):
+        return None
+    is_upper = []
+    for a, b, c, d in zip(low, high, low_now, high_now):
+        if not (a < b and c < d and (a != c) != (b != d)):
+            return None
+        is_upper.append(b != d)
+    return [b - a for a, b in zip(low, high)], [d - c for c, d in zip(low_now, high_now)], is_upper
