@@ -4,6 +4,7 @@ import functools
 import importlib
 import itertools
 import pickle
+import subprocess
 import sys
 import textwrap
 import threading
@@ -1254,3 +1255,228 @@ def test_functions_with_equal_code_compare_what_their_cells_hold():
         wg.grad(called)(x)
         wg.hessian(around(compared))(x)
     assert found == [0.0, 2.0, 2.0, 0.0, 2.0]
+
+
+# Functions and classes that are inspected when they are used -------------------------------------------------
+
+STAGES = """
+import inspect
+import numpy as np
+
+SCALE, HOOK, FACTOR = 2.0, None, 1.0
+
+def outer(x, use=True):
+    return middle(x) if use else never(x)
+
+def middle(x):
+    y = np.zeros(1)
+    y[0] = inner(x) * FACTOR
+    return y.sum()
+
+def inner(x, power=2):
+    return SCALE * x**power if HOOK is None else hooked(x)
+
+def hooked(x):
+    return HOOK(x)
+
+def cube(x):
+    y = np.zeros(1)
+    y[0] = x**3
+    return y[0]
+
+def never(x):
+    from no_such_module import f
+    return f(x)
+
+class Base:
+    hook = None
+
+    def value(self, x):
+        return self.part(x) if self.hook is None else type(self).hook(x)
+
+    def part(self, x):
+        y = np.zeros(1)
+        y[0] = x
+        return y[0]
+
+class Derived(Base):
+    def part(self, x):
+        return 5.0 * super().part(x)
+
+def of_object(x):
+    return Derived().value(x)
+
+def is_cube(f):
+    return f is cube
+
+def compares(x):
+    return cube(x) if is_cube(cube) else x
+
+def shows(x):
+    return chosen(cube, x)
+
+def chosen(f, x):
+    return f(x) if list(inspect.signature(f).parameters) == ["x"] else 0.0 * x
+
+def deep(x, n):
+    return x if n == 0 else np.sin(deep(x, n - 1))
+"""
+
+
+def _sets(name, value):
+    return lambda module: setattr(module, name, value)
+
+
+def _sets_code(module):
+    module.inner.__code__ = module.cube.__code__
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (_sets("SCALE", 3.0), 6.0),
+        (_sets("FACTOR", 10.0), 40.0),
+        (lambda module: setattr(module, "HOOK", module.cube), 3.0),
+        (_sets("inner", lambda x: 7.0 * x), 7.0),
+        (lambda module: setattr(module.inner, "__defaults__", (3,)), 6.0),
+        (_sets_code, 3.0),
+        (lambda module: setattr(module, "middle", module.cube), 3.0),
+    ],
+)
+def test_changes_of_functions_that_are_used_later_take_effect(install, change, expected):
+    module = install(stages=STAGES)
+    df = wg.grad(module.outer)
+    assert df(1.0) == 4.0 and df(1.0) == 4.0
+    change(module)
+    assert df(1.0) == expected and df(1.0) == expected
+    assert wg.grad(lambda x: module.outer(x))(1.0) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda module: setattr(module.Base, "part", lambda self, x: 3.0 * x), 15.0),
+        (lambda module: setattr(module.Derived, "part", lambda self, x: 4.0 * x), 4.0),
+        (lambda module: delattr(module.Derived, "part"), 1.0),
+        (lambda module: setattr(module.Base, "hook", staticmethod(module.cube)), 3.0),
+        (lambda module: setattr(module.Derived, "value", lambda self, x: module.cube(x) / 3.0), 1.0),
+        (lambda module: setattr(module, "Derived", module.Base), 1.0),
+    ],
+)
+def test_changes_of_classes_that_are_used_later_take_effect(install, change, expected):
+    module = install(stages=STAGES)
+    df = wg.grad(module.of_object)
+    assert df(1.0) == 5.0 and df(1.0) == 5.0
+    change(module)
+    assert df(1.0) == expected and df(1.0) == expected
+
+
+def test_functions_passed_on_keep_identity_and_signature(install):
+    module = install(stages=STAGES)
+    for f in (module.compares, module.shows, module.compares):
+        assert wg.grad(f)(1.0) == 3.0
+    assert wg.grad(lambda x: module.compares(x) + module.shows(x))(1.0) == 6.0
+
+
+def test_deep_recursion_needs_no_more_frames(install):
+    deep = install(stages=STAGES).deep
+    n = sys.getrecursionlimit() - 200
+    x, slope = 0.5, 1.0
+    for _ in range(n):
+        slope *= np.cos(x)
+        x = np.sin(x)
+    np.testing.assert_allclose(wg.grad(deep)(0.5, n), slope, rtol=1e-10)
+
+
+def test_packages_that_only_code_that_does_not_run_uses_are_not_loaded(tmp_path):
+    """The rules of SciPy's modules take up to a second to load."""
+    (tmp_path / "uses_solver.py").write_text(
+        "from scipy.optimize import brentq\n"
+        "def f(x, solves=False): return solved(x) if solves else 2.0 * x * one()\n"
+        "def one(): return 1.0\n"
+        "def solved(x): return brentq(lambda y: y - x, -9.0, 9.0)\n"
+        "class Solver:\n"
+        "    def run(self, x): return brentq(lambda y: y - x, -9.0, 9.0)\n"
+        "    def twice(self, x): return 2.0 * x * one()\n"
+        "def of_class(x): return Solver().twice(x)\n"
+    )
+    script = (
+        "import sys, wengert as wg, uses_solver\n"
+        "name = 'wengert.scipy.optimize'\n"
+        "assert wg.grad(uses_solver.of_class)(3.0) == 2.0\n"
+        "assert wg.grad(uses_solver.f)(3.0) == 2.0 and name not in sys.modules\n"
+        "assert wg.grad(uses_solver.f)(3.0, True) == 1.0 and name in sys.modules\n"
+        "assert wg.grad(uses_solver.f)(3.0) == 2.0 and wg.grad(uses_solver.Solver().run)(3.0) == 1.0\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path)
+
+
+COPIED = """
+import numpy as np
+
+class State:
+    def __init__(self):
+        self.start = np.zeros(3)
+
+    @property
+    def beginning(self):
+        return self.start
+
+state = State()
+
+def f(x):
+    return below(state, x)
+
+def below(held, x):
+    return lowest(held, x)
+
+def lowest(held, x):
+    u = held.beginning.copy()
+    u[1] = x
+    return u @ u
+"""
+
+
+def test_arrays_of_objects_are_copied_in_functions_that_are_used_later(install):
+    module = install(copied=COPIED)
+    assert wg.grad(module.f)(3.0) == 6.0 and not module.state.start.any()
+
+
+DECORATED = """
+import functools
+import numpy as np
+
+def doubled(f):
+    calls = []
+
+    @functools.wraps(f)
+    def call(*args):
+        calls.append(f.__name__)
+        return 2.0 * f(*args)
+
+    call.calls = calls
+    return call
+
+@doubled
+def filled(x):
+    y = np.zeros(1)
+    y[0] = x
+    return y[0]
+
+class Thing:
+    @doubled
+    def filled(self, x):
+        return filled(x)
+
+def f(x):
+    return filled(x) + Thing().filled(x)
+"""
+
+
+def test_decorated_functions_and_methods_are_inspected_when_they_are_used(install):
+    module = install(decorated=DECORATED)
+    df = wg.grad(module.f)
+    assert df(1.0) == 6.0 and df(1.0) == 6.0
+    assert module.filled.calls == ["filled"] * 4 and module.Thing.filled.calls == ["filled"] * 2
+    module.filled = module.doubled(module.filled)
+    assert df(1.0) == 12.0

@@ -569,7 +569,7 @@ class Plan:
             self.enter_proxy_class(base, fresh)
         bases = [cls, *(self.changed[id(base)] for base in cls.__bases__ if id(base) in self.changed)]
         bases += array_bases if is_array_class(cls) else []
-        recipe = [bases]
+        recipe = [[*map(id, bases)]]  # proxy classes equal their originals
         for name, value in self.replaced_methods(cls):
             parts = () if type(value) is types.FunctionType else parts_of(value)
             codes = [self.changed.get(id(part)) for part in parts]
