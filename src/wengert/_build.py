@@ -27,7 +27,7 @@ MSVC = ["/std:c11", "/O2", "/fp:precise"]
 # Modules that mostly call Python gain nothing from optimisation, but have the longest C
 # (benchmarks/instructions.py).
 FAST, PLAIN, QUICK = "-O3", "-O1", "-Og"
-_INTEGRATION = "field", "stepper", "explicit", "collocation", "backward"
+_INTEGRATION = "field", "stepper", "explicit", "collocation", "backward", "integrand"
 LEVELS = {
     **dict.fromkeys(["core.tape.kernel", "core.tape.memory", "core.tape.products", "core.operands.var"], FAST),
     "core.modes.pullback": FAST,

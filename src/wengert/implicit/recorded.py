@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from typing import Any
 
@@ -424,7 +424,9 @@ class _Slices:
         return self.around.called(call, (_FLOAT, self.shape, None), np.float64(x) if not self.shape else x)
 
 
-def sliced(around: Any, f: Callable, x: Any, shape: tuple, name: str, takes_complex: bool = False) -> Part:
+def sliced(
+    around: Any, f: Callable, x: Any, shape: tuple, name: str, takes_complex: bool = False, known: Collection = ()
+) -> Part:
     """Trace `f` at a new unknown of a recording, and return the slice of its result, of the given shape.
 
     Parameters
@@ -440,6 +442,8 @@ def sliced(around: Any, f: Callable, x: Any, shape: tuple, name: str, takes_comp
         Name of the function in error messages.
     takes_complex : bool
         Whether the slice may read complex values.
+    known : collection of int
+        Values that it reads, instead of being computed from others by views.
     """
     code = around.code
     code.run()
@@ -451,7 +455,7 @@ def sliced(around: Any, f: Callable, x: Any, shape: tuple, name: str, takes_comp
     code.run()
     if not var.is_traced(r) or np.shape(r) != shape or r.dtype != np.float64:
         raise NotReplayable(f"{name}: the equations must be as many float64 values as there are unknowns")
-    return Part(code.listing, start, code.output(r), around.unknowns, takes_complex)
+    return Part(code.listing, start, code.output(r), around.unknowns, takes_complex, known)
 
 
 class _MoreLeaves(BaseException):
@@ -465,7 +469,7 @@ class Part:
     numbers if the slice takes these.
     """
 
-    def __init__(self, code, start, out, unknowns, takes_complex=False):
+    def __init__(self, code, start, out, unknowns, takes_complex=False, known=()):
         dtypes = (_FLOAT, _COMPLEX) if takes_complex else (_FLOAT,)
         depends = dependent(code, [start], start)
         others = [v for v in unknowns if v > start]  # unknowns of nested solvers
@@ -481,7 +485,7 @@ class Part:
             v = todo.pop()
             if v in needed or v in leaves:
                 continue
-            if v < start and op[v] not in _INCLUDED_OPS and kind_of(code, v)[0] in dtypes:
+            if v in known or (v < start and op[v] not in _INCLUDED_OPS and kind_of(code, v)[0] in dtypes):
                 leaves.add(v)
             elif op[v] == Op.INPUT and v != start:
                 raise NotReplayable("the equations read values other than float64, or unknowns of other equations")

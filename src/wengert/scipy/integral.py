@@ -41,6 +41,7 @@ from wengert.errors import LevelError, ReplayMismatchError, TracedValueError, Un
 from wengert.implicit.stripped import Abstracted
 from wengert.scipy.jumps import jump_at
 from wengert.scipy.namespace import computed
+from wengert.scipy.native_integrand import Native, Nothing, native
 from wengert.transforms.dense import Jacobian, carried_identity
 from wengert.transforms.second import Hessian
 
@@ -58,14 +59,22 @@ class Integrand:
     args : tuple
     is_batched : bool
         Whether f takes many points at once, along the first axis of x and of its result.
+    point : tuple of str and float, optional
+        Name of the function that integrates, and a point where a function of one number may be traced.
     """
 
-    def __init__(self, f: Callable, args: tuple, is_batched: bool = False):
+    #: number of differentiations
+    order = 0
+
+    def __init__(self, f: Callable, args: tuple, is_batched: bool = False, point: tuple | None = None):
         self.code, self.is_batched = Abstracted(f, args), is_batched
         if is_recording():  # a program runs it when the variables of f have their final values
             self.code.live = None
         found = self.code.take()
+        self.native: Native | Nothing = Nothing()
         self.is_complex = [np.iscomplexobj(var.plain(x)) for x in found]
+        if point is not None and is_recording() and not any(self.is_complex):
+            self.native = native(lambda x: flat(rebound(f)(x, *args)), found, point[1], point[0]) or self.native
         for k in reversed(np.flatnonzero(self.is_complex)):
             found[k : k + 1] = np.real(found[k]), np.imag(found[k])
         self.shapes = [np.shape(x) for x in found]
@@ -110,7 +119,8 @@ class Integrand:
     @contextlib.contextmanager
     def at(self, values: list) -> Iterator[Callable]:
         """Yield the function of x alone, which returns a real scalar, a 1-D real array or a matrix of such rows."""
-        yield self.prepared()(values)
+        with in_c(self, values) as found:
+            yield self.prepared()(values) if found is None else found
 
     def count(self, values: list) -> int:
         """Number of elements of the function."""
@@ -175,6 +185,7 @@ class Partials:
     def __init__(self, integrand: Any, name: str, of_scalar: bool = False):
         self.integrand, self.name, self.of_scalar = integrand, name, of_scalar
         self.is_batched = integrand.is_batched
+        self.native, self.order = integrand.native, 1 + integrand.order
 
     def count(self, values):
         return self.integrand.count(values) * sum(map(np.size, values))
@@ -182,6 +193,10 @@ class Partials:
     @contextlib.contextmanager
     def at(self, values):
         """Yield a function of x that returns the matrix of partials as a 1-D array, by rows; or many of them."""
+        with in_c(self, values) as found:
+            if found is not None:
+                yield found
+                return
         n = sum(map(np.size, values))
         inner = self.integrand
         if isinstance(inner, Partials) and inner.of_scalar and not (running.get() or var.holds_traced(values)):
@@ -218,6 +233,13 @@ class Partials:
                 f = stack.enter_context(self.integrand.at(traced))
             yield slopes
             check_end(level)
+
+
+def in_c(integrand: Integrand | Partials, values: list) -> Any:
+    """Return a context of the integrand at plain values as a C function, or of None; see `Native.at`."""
+    if running.get() or var.holds_traced(values):
+        return contextlib.nullcontext()
+    return integrand.native.at(integrand.order, values)
 
 
 def _by_sweeps(operator, integrand, values):
@@ -280,7 +302,7 @@ class Integral:
         self.integrand, self.limits, self.method, self.has_error = integrand, limits, method, has_error
         rules = {"vjps": {0: self._pull}, "jvps": {0: self._push}}
         self.row = registry.Primitive(Integral.evaluate, "custom", **rules, sequence=True)
-        self.row.name = method.name
+        self.row.name, self.row.continuous = method.name, integrand.native.is_continuous(integrand.order)
         self.__name__ = self.__qualname__ = method.name
 
     def __call__(self, *operands: Any) -> Any:
@@ -342,6 +364,8 @@ class Integral:
             return sign * f(x) if weight is None else sign * f(x) * weight
 
     def _jump_at(self, x, other, *values):
+        if self.integrand.native.is_continuous(self.integrand.order):
+            return np.float64(0.0)
         with outside() if running.get() else contextlib.nullcontext(), self.integrand.at(list(values)) as f:
             if isinstance(self.integrand, Integrand):
                 self.method.known.check(self.method.name, f, values)

@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.integrate
 
-from wengert.containers import stopped
+from wengert.containers import plain_copy, stopped
 from wengert.core.dispatch.dispatch import replaced_value
 from wengert.core.levels import is_recording
 from wengert.core.operands import var
@@ -27,8 +27,9 @@ from wengert.core.rebind.rebind import rebound
 from wengert.errors import NonSmoothError
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import in_derivative
+from wengert.program.integration.integrand import Callback
 from wengert.program.integration.jumps import change
-from wengert.scipy.integral import Integral, Integrand, flat
+from wengert.scipy.integral import Integral, Integrand, flat, in_c
 from wengert.scipy.jumps import breakpoints, is_continuous, middle, moving_jump, subintervals
 from wengert.scipy.mirror import check_plain
 from wengert.transforms.products import frames_inside
@@ -137,9 +138,10 @@ class _Quad:
         self.known = Known()
 
     def value(self, integrand, values, a, b):
-        f, args, samples = integrand.first_parts(values)
-        f = samples.of(f) if samples and callable(f) else f
-        y, error, report, *problem = scipy.integrate.quad(f, a, b, args=args, **{**self.options, "full_output": 1})
+        with in_c(integrand, values) as found:
+            f, args, samples = (found.function(0), (), None) if found else integrand.first_parts(values)
+            f = samples.of(f) if samples and callable(f) else f
+            y, error, report, *problem = scipy.integrate.quad(f, a, b, args=args, **{**self.options, "full_output": 1})
         self.known = Known(a, b, values, report, samples)
         if self.options["full_output"]:
             return np.float64(y), error, report, *problem
@@ -174,16 +176,20 @@ class _Quad:
         if count > MAX_SINGLE:
             return _examined(self.name, integrand, values, a, b, {"points": self.options["points"]})
         reports = self.known.reports(integrand, values, a, b)
+        is_smooth = integrand.native.is_continuous(integrand.order)
         with integrand.at(values) as f:
             if reports:
                 self.known.check(self.name, f, values)
             else:
-                elements = [f] if isinstance(integrand, Integrand) else _elements(f, count)
+                is_number = isinstance(integrand, Integrand) and not isinstance(f, Callback)
+                elements = [f] if is_number else _elements(f, count)
                 reports = [scipy.integrate.quad(element, a, b, **self._reporting)[2] for element in elements]
-            if all(report.get("last", 0) <= 1 for report in reports) and is_continuous(f, middle(a, b)):
+            is_short = all(report.get("last", 0) <= 1 for report in reports)
+            if is_short and (is_smooth or is_continuous(f, middle(a, b))):
                 return ()
         intervals = np.concatenate([subintervals(report, a, b) for report in reports])
-        _check_jumps(self.name, integrand, values, intervals)
+        if not is_smooth:
+            _check_jumps(self.name, integrand, values, intervals)
         return () if self.options["weight"] is not None else breakpoints(intervals)
 
     def partials(self, f, a, b, count, points):
@@ -222,6 +228,9 @@ class Known:
 
 def _elements(f, count):
     """Yield the elements of a function with 1-D values; they share most of their nodes."""
+    if isinstance(f, Callback):
+        yield from map(f.function, range(count))
+        return
     known: dict = {}
     for i in range(count):
 
@@ -305,7 +314,12 @@ def quad(name, given):
         return real[0] + 1j * imag[0], *rest
     if str(given["weight"]).startswith("alg") and var.holds_traced((a, b)):
         return _algebraic(name, func, args, a, b, given)
-    return _integrated(Integrand(func, args), a, b, _Quad(name, given), given["full_output"])
+    return _integrated(_integrand(name, func, args, a, b), a, b, _Quad(name, given), given["full_output"])
+
+
+def _integrand(name, func, args, a, b):
+    """Return an integrand of one number, which programs evaluate in C if they can."""
+    return Integrand(func, args, point=(name, middle(*map(float, plain_copy((a, b))))))
 
 
 def _algebraic(name, func, args, a, b, options):
@@ -340,7 +354,7 @@ def _algebraic(name, func, args, a, b, options):
 
 def _part_of_quad(part, name, func, args, a, b, options):
     """Integrate the real or the imaginary part."""
-    integrand = Integrand(_PartOf(part, func), args)
+    integrand = _integrand(name, _PartOf(part, func), args, a, b)
     return _integrated(integrand, a, b, _Quad(name, options), options["full_output"])
 
 
@@ -499,7 +513,7 @@ def _nquad(name, func, ranges, args, opts, full_output=False):
     given = inspect.signature(scipy.integrate.quad).bind(func, a, b, **_options(opts[-1], args, a, b))
     given.apply_defaults()
     options = {key: x for key, x in given.arguments.items() if key not in ("func", "a", "b", "args", "complex_func")}
-    integrand = Integrand(_Inner(func, list(ranges), opts), args)
+    integrand = _integrand(name, _Inner(func, list(ranges), opts), args, a, b)
     return _integrated(integrand, a, b, _NQuad(name, options, full_output), full_output)
 
 

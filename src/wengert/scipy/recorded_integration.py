@@ -10,7 +10,7 @@ Where the right-hand side may jump at times that depend on values, derivatives e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -86,7 +86,7 @@ def _has_fixed_jumps(code, has_branches):
             needed.add(v)
             todo += operands(code, v)
     of_time = _functions_of_time(code, sorted(needed))
-    return all(v in of_time for v in guarded) and all(v in of_time or _is_continuous(code, v, of_time) for v in needed)
+    return all(v in of_time for v in guarded) and all(v in of_time or is_continuous(code, v, of_time) for v in needed)
 
 
 def _functions_of_time(code, values):
@@ -115,7 +115,8 @@ def _is_first(code, v):
     return code.op[v] == Op.VIEW and code.views[code.b[v]][0] == 0 and math.prod(code.views[code.b[v]][1]) == 1
 
 
-def _is_continuous(code, v, of_time):
+def is_continuous(code: Any, v: int, of_time: Collection = ()) -> bool:
+    """Return whether an instruction is continuous, where functions of the time are taken as constants."""
     op = code.op[v]
     if op == Op.SELECT:
         return code.a[v] in of_time

@@ -1,0 +1,161 @@
+"""Integrands within programs as C functions, and their partial derivatives.
+
+The integrand is traced at an unknown point, within the recording of the function that integrates.  If it reads nothing
+but the operands of the integral, and is continuous, its program and those of its partials take its place whenever the
+integral is evaluated; else SciPy calls the Python function.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import wengert.numpy as wnp
+from wengert.core.levels import caught
+from wengert.core.operands import var
+from wengert.errors import GuardError, NonSmoothError, TracedValueError, UnsupportedFunctionError
+from wengert.implicit.recorded import sliced
+from wengert.program.derivatives import NotDerivable
+from wengert.program.integration.integrand import Callback
+from wengert.program.integration.system import inlined
+from wengert.program.ir.ir import Listing, kind_of, operands
+from wengert.program.ir.opcodes import Op
+from wengert.program.passes import pipeline
+from wengert.program.program import Program
+from wengert.program.signature import Form, Result, Slot
+from wengert.program.tracing.closure import NotReplayable
+from wengert.program.tracing.trace import recording
+from wengert.scipy.recorded_integration import is_continuous
+
+#: order of the highest partial derivatives with a program, and maximum number of elements of its result
+MAX_ORDER, MAX_ELEMENTS = 2, 4096
+
+#: number of callbacks of a program that are kept
+MAX_SPARE = 4
+
+_FLOAT = np.dtype(float)
+
+_REFUSALS = (GuardError, NonSmoothError, NotDerivable, NotReplayable, TracedValueError, UnsupportedFunctionError)
+
+
+def native(f: Callable, values: list, x: float, name: str) -> Native | None:
+    """Return the programs of an integrand and its partials; None if there are none.
+
+    Parameters
+    ----------
+    f : callable
+        The integrand as a function of x, on traced values, with one number as its result.
+    values : list
+        Traced values of the recording, all that f may read.
+    x : float
+        Where f is traced.
+    name : str
+        Name of the function that integrates.
+    """
+    around = recording.get()
+    if around is None or around.exact or any(var.level_of(value) is not around.tape.level for value in values):
+        return None  # a derivative is traced within the recording
+    with caught(*_REFUSALS):
+        around.code.run()
+        leaves = [around.code.output(value) for value in values]
+        part = sliced(around, lambda t: wnp.reshape(f(t), (1,)), np.float64(x), (1,), name, known=leaves)
+        code = around.code.listing
+        if not set(part.leaves) <= set(leaves) or any(kind_of(code, v)[0] != _FLOAT for v in leaves):
+            return None
+        listing = part.joined(code, leaves)
+        listing = pipeline.run("trace", listing, pipeline.Options(False, disabled=around.disabled)).code
+        example = np.concatenate([np.ravel(v) for v in (x, *map(around.value, leaves))])
+        made = Program(f"{name}: integrand", listing, Form((example,), {}), Result(Slot(0)), False, [example])
+        made._disabled = around.disabled
+        return Native(made) if _is_continuous(made) else None
+    return None
+
+
+def _is_continuous(program):
+    """Return whether a program without guards is a continuous function of its input."""
+    code, needed = program._listing, set()
+    todo = [*code.outputs]
+    while todo:
+        v = int(todo.pop())
+        if v not in needed:
+            needed.add(v)
+            todo += operands(code, v)
+    return not (code.op == Op.GUARD).any() and all(is_continuous(code, v) for v in needed)
+
+
+class Native:
+    """The program of a continuous integrand, and those of its partial derivatives.
+
+    Parameters
+    ----------
+    program : Program
+        Maps ``[x, *p]`` to an array with one element.
+    """
+
+    def __init__(self, program: Program):
+        self._programs: list = [program]
+        self._spare: dict[int, list] = {}
+        self._is_continuous = [True]
+
+    def __getstate__(self):
+        return {**self.__dict__, "_spare": {}}
+
+    def program(self, order: int) -> Program | None:
+        """Return the program of the partials of an order; None if there is none."""
+        while len(self._programs) <= min(order, MAX_ORDER):
+            last, found = self._programs[-1], None
+            if last is not None and last._output_shape[-1] * last._example[0].size <= MAX_ELEMENTS:
+                with caught(*_REFUSALS):
+                    found = last.jacobian() if len(self._programs) > 1 else _gradient(last)
+            self._programs.append(found)
+            self._is_continuous.append(found is not None and _is_continuous(found))
+        return self._programs[order] if order <= MAX_ORDER else None
+
+    def is_continuous(self, order: int) -> bool:
+        """Return whether the partials of an order are known to be continuous."""
+        return self.program(order) is not None and self._is_continuous[order]
+
+    @contextlib.contextmanager
+    def at(self, order: int, values: list) -> Iterator[Callback | None]:
+        """Yield the partials of an order in `values`, in the order of `Partials`; None if there is no program."""
+        program = self.program(order)
+        if program is None:
+            yield None
+            return
+        spare = self._spare.setdefault(order, [])
+        found = None
+        with contextlib.suppress(IndexError):
+            found = spare.pop()
+        found = self._callback(order, program) if found is None else found
+        found.set(np.concatenate([np.ravel(value) for value in values]) if values else ())
+        yield found
+        if not found.settle() and len(spare) < MAX_SPARE:
+            spare.append(found)
+
+    def _callback(self, order, program):
+        size = program._example[0].size
+        places = np.arange(size**order).reshape((size,) * order)[(slice(1, None),) * order]
+        return Callback(program, np.ascontiguousarray(places.reshape(-1), dtype=np.intp), places.size > 1)
+
+
+def _gradient(program):
+    """Return the program of the gradient of the only element of the result, of shape (size,)."""
+    (example,), code = program._example, Listing()
+    code.inputs = [code.add(Op.INPUT, (_FLOAT, example.shape, None), 0)]
+    (y,) = inlined(code, program._listing, code.inputs).outputs
+    code.outputs = [int(code.part(y, (0, (), ()), _FLOAT))]
+    return program._like(program._name, code, Result(Slot(0))).grad()
+
+
+class Nothing:
+    """Stands for `Native` where there is no program."""
+
+    def is_continuous(self, order: Any) -> bool:
+        return False
+
+    @contextlib.contextmanager
+    def at(self, order: int, values: list) -> Iterator[None]:
+        yield None
