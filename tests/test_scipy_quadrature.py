@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+import sys
 import warnings
 
 import mpmath as mp
@@ -370,7 +371,76 @@ def test_programs_recompute_the_error_estimate():
 
     program = wg.compile(with_error)
     for p in (0.7, 20.0):
-        np.testing.assert_array_equal(program(p), with_error(p))
+        np.testing.assert_allclose(program(p), with_error(p), rtol=1e-6)
+
+
+def _slices(p):
+    a, b = p[:2], p[2:]
+    return quad(lambda t: np.exp(-a[0] * t) * b[0] + a[1], 0, 1)[0]
+
+
+def _nested(p):
+    return quad(lambda x: quad(lambda y: p[0] * np.exp(-p[1] * x * y), 0, 1 + x)[0], 0, p[2])[0]
+
+
+#: integrals, of which programs evaluate the integrand in C
+IN_C = {
+    "closure": lambda p: quad(lambda t: p[0] * np.exp(-p[1] * t**2), 0, p[2])[0],
+    "args": lambda p: quad(lambda t, a, b: a * np.exp(-b * t**2), -np.inf, np.inf, args=(p[0], p[1]))[0],
+    "views": _slices,
+    "weight": lambda p: quad(lambda t: np.exp(-p[0] * t), 0, p[1], weight="cos", wvar=2.0)[0],
+    "points": lambda p: quad(lambda t: np.abs(t - 0.5) ** (1 + p[0]), 0, 1, points=[0.5])[0],
+    "complex": lambda p: abs(quad(lambda t: np.exp(1j * p[0] * t - p[1] * t), 0, 1, complex_func=True)[0]),
+    "nested": _nested,
+    "dblquad": lambda p: dblquad(lambda y, x: p[0] * np.exp(-p[1] * x * y), 0, p[2], 0, lambda x: 1 + x)[0],
+    "nquad": lambda p: nquad(lambda x, y, z: p[0] * x * np.exp(p[1] * y * z), [(0, 1), (0, p[2]), (0, 1)])[0],
+}
+
+
+@pytest.mark.parametrize("name", IN_C)
+def test_programs_integrate_partials_without_python_code_of_the_integrand(name):
+    f, p = IN_C[name], np.array([0.7, 1.2, 0.9])
+    gradient, ran = wg.compile(wg.grad(f)), set()
+    gradient(p)
+    sys.setprofile(lambda frame, event, arg: ran.add((frame.f_code.co_filename, frame.f_code.co_name)))
+    try:
+        found = gradient(1.1 * p)
+    finally:
+        sys.setprofile(None)
+    np.testing.assert_allclose(found, wg.grad(f)(1.1 * p), rtol=1e-9)
+    assert (__file__, "<lambda>") not in ran
+
+
+def test_nested_partials_call_the_integrand_rarely_in_eager_mode():
+    calls = []
+
+    def integrand(y, x, p):
+        calls.append(x)
+        return p[0] * np.exp(-p[1] * x * y)
+
+    def f(p):
+        return dblquad(integrand, 0, 1, 0, 1, args=(p,))[0]
+
+    p = np.array([0.7, 1.2])
+    f(p)
+    count = len(calls)
+    calls.clear()
+    g = wg.grad(f)(p)
+    assert len(calls) < 1.5 * count
+    exact = quad(lambda x: quad(lambda y: np.exp(-p[1] * x * y), 0, 1)[0], 0, 1)[0]
+    np.testing.assert_allclose(g[0], exact, rtol=1e-9)
+
+
+def test_warnings_of_inner_integrals_in_c_pass_through():
+    def f(p):
+        return quad(lambda x: quad(lambda y: p * np.sin(x / y) / y, 0, 1, limit=2)[0], 0.5, 1)[0]
+
+    program = wg.compile(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program(0.7)
+    with pytest.raises(IntegrationWarning):
+        program(0.8)
 
 
 def test_reports_are_not_compiled():

@@ -41,7 +41,7 @@ from wengert.errors import LevelError, ReplayMismatchError, TracedValueError, Un
 from wengert.implicit.stripped import Abstracted
 from wengert.scipy.jumps import jump_at
 from wengert.scipy.namespace import computed
-from wengert.scipy.native_integrand import Native, Nothing, native
+from wengert.scipy.native_integrand import Native, Nothing, native, native_alone
 from wengert.transforms.dense import Jacobian, carried_identity
 from wengert.transforms.second import Hessian
 
@@ -61,12 +61,14 @@ class Integrand:
         Whether f takes many points at once, along the first axis of x and of its result.
     point : tuple of str and float, optional
         Name of the function that integrates, and a point where a function of one number may be traced.
+    is_nested : bool
+        Whether f integrates, so that its partials are faster in C even if f is traced for one integral.
     """
 
     #: number of differentiations
     order = 0
 
-    def __init__(self, f: Callable, args: tuple, is_batched: bool = False, point: tuple | None = None):
+    def __init__(self, f: Callable, args: tuple, is_batched: bool = False, point: tuple | None = None, is_nested: bool = False):
         self.code, self.is_batched = Abstracted(f, args), is_batched
         if is_recording():  # a program runs it when the variables of f have their final values
             self.code.live = None
@@ -75,11 +77,18 @@ class Integrand:
         self.is_complex = [np.iscomplexobj(var.plain(x)) for x in found]
         if point is not None and is_recording() and not any(self.is_complex):
             self.native = native(lambda x: flat(rebound(f)(x, *args)), found, point[1], point[0]) or self.native
+        self.later = point if is_nested and not is_recording() and not any(self.is_complex) else None
         for k in reversed(np.flatnonzero(self.is_complex)):
             found[k : k + 1] = np.real(found[k]), np.imag(found[k])
         self.shapes = [np.shape(x) for x in found]
         #: the traced values as at most one operand: the only one, or all elements of all of them
         self.operands = found if len(found) < 2 else [joined(found)]
+
+    def prepare_partials(self, values: list) -> None:
+        """Trace a nested integrand at plain values, the first time that its partials are integrated."""
+        later, self.later = self.later, None
+        if later is not None:
+            self.native = native_alone(self.prepared(), values, later[1]) or self.native
 
     def first_parts(self, values: list) -> tuple[Callable, tuple, Samples | None]:
         """Return the function, its arguments, and an object for samples, for the value of the integral.
@@ -184,8 +193,12 @@ class Partials:
 
     def __init__(self, integrand: Any, name: str, of_scalar: bool = False):
         self.integrand, self.name, self.of_scalar = integrand, name, of_scalar
-        self.is_batched = integrand.is_batched
-        self.native, self.order = integrand.native, 1 + integrand.order
+        self.is_batched, self.order = integrand.is_batched, 1 + integrand.order
+
+    @property
+    def native(self) -> Native | Nothing:
+        """The programs of the integrand and its partials."""
+        return self.integrand.native
 
     def count(self, values):
         return self.integrand.count(values) * sum(map(np.size, values))
@@ -322,6 +335,8 @@ class Integral:
                     return np.append(y, rest[0])
                 self.method.rest = rest
                 return y
+            if isinstance(self.integrand.integrand, Integrand):
+                self.integrand.integrand.prepare_partials(values)
             points = self.method.examined(self.integrand.integrand, values, float(a), float(b))
             with self.integrand.at(values) as f:
                 return self.method.partials(f, float(a), float(b), self.integrand.count(values), points)
@@ -364,11 +379,11 @@ class Integral:
             return sign * f(x) if weight is None else sign * f(x) * weight
 
     def _jump_at(self, x, other, *values):
-        if self.integrand.native.is_continuous(self.integrand.order):
-            return np.float64(0.0)
         with outside() if running.get() else contextlib.nullcontext(), self.integrand.at(list(values)) as f:
             if isinstance(self.integrand, Integrand):
-                self.method.known.check(self.method.name, f, values)
+                self.method.known.check(self.method.name, self.integrand, values)
+            if self.integrand.native.is_continuous(self.integrand.order):
+                return np.float64(0.0)
             return np.float64(jump_at(f, float(x), float(other)))
 
     def _push(self, tangents, y, *operands):

@@ -8,23 +8,25 @@ integral is evaluated; else SciPy calls the Python function.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 import wengert.numpy as wnp
-from wengert.core.levels import caught
+from wengert.core.levels import Unrecorded, caught, outside
 from wengert.core.operands import var
-from wengert.errors import GuardError, NonSmoothError, TracedValueError, UnsupportedFunctionError
+from wengert.errors import GuardError, LevelError, NonSmoothError, TracedValueError, UnsupportedFunctionError
 from wengert.implicit.recorded import sliced
 from wengert.program.derivatives import NotDerivable
 from wengert.program.integration.integrand import Callback
-from wengert.program.integration.system import inlined
-from wengert.program.ir.ir import Listing, kind_of, operands
+from wengert.program.integration.system import inlined, parts_of
+from wengert.program.ir.ir import Listing, c_strides, kind_of, operands
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes import pipeline
 from wengert.program.program import Program
+from wengert.program.record import trace_alone
 from wengert.program.signature import Form, Result, Slot
 from wengert.program.tracing.closure import NotReplayable
 from wengert.program.tracing.trace import recording
@@ -38,7 +40,18 @@ MAX_SPARE = 4
 
 _FLOAT = np.dtype(float)
 
-_REFUSALS = (GuardError, NonSmoothError, NotDerivable, NotReplayable, TracedValueError, UnsupportedFunctionError)
+#: errors that mean that there is no program
+_REFUSALS = (
+    NotDerivable,
+    NotReplayable,
+    Unrecorded,
+    GuardError,
+    LevelError,
+    NonSmoothError,
+    TracedValueError,
+    UnsupportedFunctionError,
+    np.linalg.LinAlgError,
+)
 
 
 def native(f: Callable, values: list, x: float, name: str) -> Native | None:
@@ -62,14 +75,69 @@ def native(f: Callable, values: list, x: float, name: str) -> Native | None:
         around.code.run()
         leaves = [around.code.output(value) for value in values]
         part = sliced(around, lambda t: wnp.reshape(f(t), (1,)), np.float64(x), (1,), name, known=leaves)
-        code = around.code.listing
-        if not set(part.leaves) <= set(leaves) or any(kind_of(code, v)[0] != _FLOAT for v in leaves):
+        listing = _of_known(part, around.code.listing, leaves)
+        if listing is None:
             return None
-        listing = part.joined(code, leaves)
         listing = pipeline.run("trace", listing, pipeline.Options(False, disabled=around.disabled)).code
         example = np.concatenate([np.ravel(v) for v in (x, *map(around.value, leaves))])
         made = Program(f"{name}: integrand", listing, Form((example,), {}), Result(Slot(0)), False, [example])
         made._disabled = around.disabled
+        return Native(made) if _is_continuous(made) else None
+    return None
+
+
+def _of_known(part, code, known):
+    """Return a slice as an IR with one input, the unknown and all known values; None if it reads other values.
+
+    Known values may be parts of other arrays, from which the slice reads.
+    """
+    given = (part.start, *known)
+    kinds = [kind_of(code, v) for v in given]
+    if any(dtype != _FLOAT or strides is not None for dtype, _, strides in kinds):
+        return None
+    sizes = [math.prod(shape) for _, shape, _ in kinds]
+    places = np.cumsum([0, *sizes]).tolist()
+    found, of = Listing(), np.full(len(code), -1, dtype=np.int32)
+    x = found.add(Op.INPUT, (_FLOAT, (places[-1],), None), 0)
+    found.inputs = [x]
+    for v, (_, shape, _), place in zip(given, kinds, places):
+        of[v] = found.part(x, (8 * place, shape, c_strides(shape, 8)), _FLOAT)
+    for root in set(part.leaves) - set(known):
+        parts = parts_of(code, root, range(root + 1, len(code)))
+        whole = [
+            (parts[v][0], 8 * size, 8 * place)
+            for v, size, place in zip(given, sizes, places)
+            if v in parts and parts[v][2] == c_strides(parts[v][1], 8)
+        ]
+        for v in part.which:
+            if v in parts and of[v] < 0:
+                offset, shape, strides = parts[v]
+                ends = [(n - 1) * step for n, step in zip(shape, strides)]
+                low, high = offset + sum(min(e, 0) for e in ends), offset + sum(max(e, 0) for e in ends)
+                start = next((place - at for at, n, place in whole if at <= low and high < at + n), None)
+                if start is None:
+                    return None
+                of[v] = found.part(x, (start + offset, shape, strides), _FLOAT)
+            elif v not in parts and root in operands(code, v):
+                return None
+    found.take(code, np.array([v for v in part.which if of[v] < 0], dtype=np.int32), of)
+    found.outputs = [int(of[part.out])]
+    return found
+
+
+def native_alone(prepared: Callable, values: list, x: float) -> Native | None:
+    """Return the same for an integrand outside of recordings: what else it reads is constant.
+
+    ``prepared(values)`` is the function of x.
+    """
+    shapes = [np.shape(value) for value in values]
+
+    def f(point):
+        own = [wnp.reshape(point[1:], shape) for shape in shapes]  # there is one at most
+        return wnp.reshape(prepared(own)(point[0]), (1,))
+
+    with caught(*_REFUSALS), outside(), np.errstate(all="ignore"):
+        made = trace_alone(f, [np.concatenate([[x], *map(np.ravel, values)])])
         return Native(made) if _is_continuous(made) else None
     return None
 

@@ -177,10 +177,10 @@ class _Quad:
             return _examined(self.name, integrand, values, a, b, {"points": self.options["points"]})
         reports = self.known.reports(integrand, values, a, b)
         is_smooth = integrand.native.is_continuous(integrand.order)
+        if reports:
+            self.known.check(self.name, integrand, values)
         with integrand.at(values) as f:
-            if reports:
-                self.known.check(self.name, f, values)
-            else:
+            if not reports:
                 is_number = isinstance(integrand, Integrand) and not isinstance(f, Callback)
                 elements = [f] if is_number else _elements(f, count)
                 reports = [scipy.integrate.quad(element, a, b, **self._reporting)[2] for element in elements]
@@ -214,9 +214,10 @@ class Known:
     def __init__(self, a=None, b=None, values=(), report=None, samples=None):
         self.a, self.b, self.values, self.report, self.samples = a, b, values, report, samples
 
-    def check(self, name, f, values):
-        """Raise if the integrand `f` has changed since then."""
+    def check(self, name, integrand, values):
+        """Raise if the integrand has changed since then."""
         if self.samples and all(map(np.array_equal, values, self.values)):
+            f = integrand.prepared()(values)
             self.samples.check(name, lambda x, _: f(x), flat)
 
     def reports(self, integrand, values, a, b):
@@ -319,7 +320,8 @@ def quad(name, given):
 
 def _integrand(name, func, args, a, b):
     """Return an integrand of one number, which programs evaluate in C if they can."""
-    return Integrand(func, args, point=(name, middle(*map(float, plain_copy((a, b))))))
+    point = middle(*map(float, plain_copy((a, b))))
+    return Integrand(func, args, point=(name, point), is_nested=isinstance(func, _Inner))
 
 
 def _algebraic(name, func, args, a, b, options):
@@ -414,8 +416,7 @@ class QuadVec:
     def examined(self, integrand, values, a, b):
         report = (self.known.reports(integrand, values, a, b) or [None])[0]
         if report is not None:
-            with integrand.at(values) as f:
-                self.known.check(self.name, f, values)
+            self.known.check(self.name, integrand, values)
         return _examined(self.name, integrand, values, a, b, self._plain_options, report)
 
     def partials(self, f, a, b, count, points):
@@ -493,8 +494,7 @@ class _NQuad(_Quad):
 
     def examined(self, integrand, values, a, b):
         if self.known.samples and self.known.reports(integrand, values, a, b):
-            with integrand.at(values) as f:
-                self.known.check(self.name, f, values)
+            self.known.check(self.name, integrand, values)
             self.known = Known()  # it has no report on the outermost integral
         return super().examined(integrand, values, a, b)
 
