@@ -33,15 +33,22 @@ def pollution(p, method):
     return np.sum(found.y**2)
 
 
+def brusselator_rate(t, y, p):
+    """Reaction and diffusion of two species on a periodic square grid, with coefficients at the points."""
+    size = y.size // 2
+    n = round(size**0.5)
+    u, v = y[:size].reshape(n, n), y[size:].reshape(n, n)
+    a, b, d, e = (p[size * k : size * (k + 1)].reshape(n, n) for k in range(4))
+    second = [np.roll(w, 1, 0) + np.roll(w, -1, 0) + np.roll(w, 1, 1) + np.roll(w, -1, 1) - 4 * w for w in (u, v)]
+    change = b + u * u * v - (a + 1) * u + 100 * d * second[0]
+    return np.concatenate([change.ravel(), (a * u - u * u * v + 100 * e * second[1]).ravel()])
+
+
 def brusselator(p, method):
     """Sum of squares at 24 times of two species on a periodic 10 x 10 grid, in 400 coefficients at the points."""
 
     def rate(t, y):
-        u, v = y[:100].reshape(10, 10), y[100:].reshape(10, 10)
-        a, b, d, e = (p[100 * k : 100 * (k + 1)].reshape(10, 10) for k in range(4))
-        second = [np.roll(w, 1, 0) + np.roll(w, -1, 0) + np.roll(w, 1, 1) + np.roll(w, -1, 1) - 4 * w for w in (u, v)]
-        change = b + u * u * v - (a + 1) * u + 100 * d * second[0]
-        return np.concatenate([change.ravel(), (a * u - u * u * v + 100 * e * second[1]).ravel()])
+        return brusselator_rate(t, y, p)
 
     x, y = np.meshgrid(np.linspace(0, 1, 10), np.linspace(0, 1, 10), indexing="ij")
     start = np.concatenate([22 * (y * (1 - y)).ravel() ** 1.5, 27 * (x * (1 - x)).ravel() ** 1.5])

@@ -99,11 +99,12 @@ def solve_ivp(
         Bytes that reverse mode may take for the steps of an explicit method, as a number or as in ``"200MB"``. If they
         need more, blocks of steps are computed again when they are swept. Not with ``dense_output=True``, and without
         `t_eval` the whole solution is stored.
-    sensitivity : {"auto", "forward", "discrete"}
-        How reverse mode computes derivatives: by an integration with the tangents of all operands, or by the adjoint of
-        the steps that were taken, which are controlled by one tangent. By default forward for up to four numbers, one
-        with an implicit method. Forward mode always takes tangents. There is no adjoint differential equation: its
-        solution is not the derivative of the numbers that are returned.
+    sensitivity : {"auto", "forward", "discrete", "adjoint"}
+        How reverse mode computes first derivatives: by an integration with the tangents of all operands; by the adjoint
+        of the steps that were taken, which are controlled by one tangent; or by the adjoint differential equation,
+        which SciPy's `method` solves backwards along its continuous solution, with a quadrature for the parameters. By
+        default forward for up to four numbers, one with an implicit method, and otherwise discrete, which is faster
+        than the adjoint equation. Forward mode always takes tangents.
 
     Returns
     -------
@@ -155,8 +156,7 @@ def solve_ivp(
     limit = parse_bytes("solve_ivp", memory)
     if sensitivity not in SENSITIVITIES:
         raise ValueError(
-            f"solve_ivp: sensitivity={sensitivity!r}, but it must be one of {', '.join(map(repr, SENSITIVITIES))}: "
-            '"discrete" is the adjoint method, of the steps that are taken'
+            f"solve_ivp: sensitivity={sensitivity!r}, but it must be one of {', '.join(map(repr, SENSITIVITIES))}"
         )
     call = dict(t_eval=t_eval, dense_output=dense_output, events=events, vectorized=vectorized, args=args, **options)
     if not in_derivative():

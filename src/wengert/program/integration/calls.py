@@ -47,7 +47,7 @@ MAX_KEPT = 16_000_000
 SOLVER_OPTIONS = {"h0", "hmax", "hmin", "ixpr", "mxstep", "mxhnil", "mxordn", "mxords"}
 
 #: how adjoints are computed; see `wengert.scipy.integrate.solve_ivp`
-SENSITIVITIES = ("auto", "forward", "discrete")
+SENSITIVITIES = ("auto", "forward", "discrete", "adjoint")
 
 
 def _is_number(x):
@@ -232,6 +232,8 @@ class Integration:
         if kept is None or kept[:4] != known:
             places = self.active_places(active)
             made = sweeps.Tangents if self.is_forward(places.size) else sweeps.Steps
+            if self.system.copies == 1 and self.options["sensitivity"] == "adjoint":
+                made = sweeps.Continuous
             kept = (*known, made(self, times, start, parameters, places))
         if kept[4].nbytes <= MAX_KEPT:
             self._kept[:] = [kept]
@@ -249,7 +251,7 @@ class Integration:
 
     def is_forward(self, count):
         """Return whether adjoints of `count` numbers are products with their tangents."""
-        if self.system.copies > 1 or self.options["sensitivity"] == "discrete":
+        if self.system.copies > 1 or self.options["sensitivity"] in ("discrete", "adjoint"):
             return False
         most = MAX_FORWARD_IMPLICIT if self.method in methods.IMPLICIT else MAX_FORWARD
         return self.options["sensitivity"] == "forward" or count <= most

@@ -269,6 +269,16 @@ cdef class Pullback(Field):
                 self.at_parameters[k * count + i] += found[i]
         return 0
 
+    def products(self, double t, y, g):
+        """Return the cotangent of x = [t, y, p], of shape (copies, 1 + states + m), given those of the slopes."""
+        cdef cnp.ndarray given = np.ascontiguousarray(y, dtype=float), seeds = np.ascontiguousarray(g, dtype=float)
+        if given.size != self.size or seeds.size != self.size:
+            raise ValueError("the right-hand side has another number of states")
+        self.point(t, <double *>cnp.PyArray_DATA(given))
+        memcpy(self.at_cotangents, <double *>cnp.PyArray_DATA(seeds), self.size * sizeof(double))
+        self.evaluate()
+        return self.values
+
 
 cdef class Jacobian(Field):
     """The Jacobian of a right-hand side in the state, by a program of the state and of x.
@@ -302,6 +312,14 @@ cdef class Jacobian(Field):
         self.point(t, y)
         memcpy(self.at_state, y, self.states * sizeof(double))
         return self.evaluate()
+
+    def nonzeros(self, double t, y):
+        """Return the nonzeros of the matrix at a time and states, an array of shape (states,)."""
+        cdef cnp.ndarray given = np.ascontiguousarray(y, dtype=float)
+        if given.size != self.states:
+            raise ValueError("the right-hand side has another number of states")
+        self.slopes(t, <double *>cnp.PyArray_DATA(given))
+        return self.values
 
 
 cdef class Executed(Repeated):

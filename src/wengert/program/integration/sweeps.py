@@ -1,10 +1,19 @@
-"""Adjoints of integrations: products with tangents, and sweeps back over steps that are kept."""
+"""Adjoints of integrations: products with tangents, sweeps back over steps that are kept, and adjoint equations."""
 
 from __future__ import annotations
 
 import numpy as np
+import scipy.integrate
 
+from wengert.errors import GuardError
 from wengert.program.integration import field
+from wengert.program.integration.methods import EXPLICIT, IMPLICIT
+
+#: tolerances of adjoint equations and of the solution in them, relative to the given ones
+CONTINUOUS_TOLERANCE, MIN_TOLERANCE = 0.03, 1e-13
+
+#: lower estimate of the arrays of states that a continuous solution by SciPy takes for a step
+ARRAYS_PER_STEP = 4
 
 
 class Tangents:
@@ -61,3 +70,87 @@ class Steps:
         found = np.concatenate([self.stepper.adjoint(pullback, g), pullback.parameters.ravel()])
         pullback.settle()
         return found
+
+
+class Continuous:
+    """A continuous solution, kept for the adjoint equation ``dw/dt = -f_y^T w``, which is solved by the same method.
+
+    The adjoint of the parameters is the integral of ``f_p^T w``, by a quadrature with an error control of its own.
+
+    References
+    ----------
+    Cao, Li, Petzold and Serban (2003), Adjoint sensitivity analysis for differential-algebraic equations.
+    doi:10.1137/S1064827501380630
+    """
+
+    def __init__(self, integration, times, start, parameters, places):
+        self.integration, self.times, self.parameters = integration, times, parameters
+        system, options = integration.system, integration.options
+        if options["may_jump"]:  # its steps are examined for jumps
+            both = [field.with_random_direction(x) for x in (start, parameters)]
+            integration.controlled().run(times, *both, None)
+        self.slopes = field.bound(field.Field, system, parameters)
+        self.jacobian = field.bound(field.Jacobian, system, parameters)
+        self.pullback = field.bound(field.Pullback, system, parameters)
+        self.rtol = max(CONTINUOUS_TOLERANCE * options["rtol"].min(), MIN_TOLERANCE)
+        self.solution = self.solved(
+            self.slopes.slope, times[0], times[1], start[0], CONTINUOUS_TOLERANCE * options["atol"], self.matrix
+        )
+        self.nbytes = ARRAYS_PER_STEP * 8 * self.solution.ts.size * system.states
+        if self.nbytes > integration.memory:
+            raise GuardError("the continuous solution needs more memory: choose sensitivity='discrete'")
+
+    def solved(self, f, start, end, y, atol, jacobian):
+        """Return the continuous solution of an equation by SciPy."""
+        method, max_step = self.integration.method, self.integration.options["max_step"]
+        method = method if method in (*EXPLICIT, *IMPLICIT) else "LSODA"
+        options = {"jac": jacobian} if method in IMPLICIT else {}
+        found = scipy.integrate.solve_ivp(
+            f, (start, end), y, method, rtol=self.rtol, atol=atol, dense_output=True, max_step=max_step, **options
+        )
+        if found.status < 0:
+            raise GuardError(f"the integration fails at t = {found.t[-1]:.6g}: {found.message}")
+        return found.sol
+
+    def matrix(self, t, y):
+        """Return the Jacobian of the right-hand side."""
+        from scipy.sparse import csc_array
+
+        values, pattern, n = self.jacobian.nonzeros(t, y), self.jacobian.pattern, y.size
+        if pattern.is_sparse:
+            return csc_array((values, (pattern.rows, pattern.columns)), (n, n))
+        found = np.zeros((n, n))
+        found[pattern.rows, pattern.columns] = values
+        return found
+
+    def adjoint(self, g):
+        """Return the adjoints of initial states and parameters, given that of the result."""
+        n, begin, every = self.integration.system.states, self.times[0], self.times[2:]
+        w, of_parameters = np.zeros(n), np.zeros(self.parameters.shape[1])
+        g = g.reshape(every.size, n)
+        stops = np.concatenate([[begin], every])
+        order = np.argsort(np.abs(stops - begin), kind="stable")[::-1]
+        for k, earlier in zip(order[:-1], order[1:]):
+            w = w + (g[k - 1] if k else 0.0)
+            if stops[k] != stops[earlier] and w.any():
+                w, more = self.segment(stops[k], stops[earlier], w)
+                of_parameters = of_parameters + more
+        w = w + (g[order[-1] - 1] if order[-1] else 0.0)
+        return np.concatenate([w, of_parameters])
+
+    def segment(self, end, start, w):
+        """Return the adjoint of the states at the start of a segment, and its part of that of the parameters."""
+        n, y = w.size, self.solution
+
+        def slope(t, w):
+            return -self.pullback.products(t, y(t), w)[0, 1 : 1 + n]
+
+        atol = self.rtol * np.abs(w).max()
+        found = self.solved(slope, end, start, w, atol, lambda t, w: -self.matrix(t, y(t)).T)
+        more = 0.0
+        if self.parameters.size:
+            more, _ = scipy.integrate.quad_vec(
+                lambda t: self.pullback.products(t, y(t), found(t))[0, 1 + n :].copy(),
+                start, end, epsrel=self.rtol, epsabs=0.0, norm="max", points=found.ts, quadrature="gk15",
+            )  # fmt: skip
+        return found(start), more
