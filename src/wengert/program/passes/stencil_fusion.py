@@ -19,6 +19,7 @@ loops. doi:10.1145/3337821.3337906
 from __future__ import annotations
 
 import collections
+import copy
 import functools
 import itertools
 import math
@@ -118,6 +119,7 @@ class _StencilFusion:
         self.expressions: dict = {}
         self.reading: dict = {}
         self.weights: dict = {}
+        self.known: dict = {}  # one sum of each isomorphism class, and its values: steps of a loop repeat sums
 
     # ------------------------------------------------------------------------------------------ finding sums
 
@@ -128,10 +130,40 @@ class _StencilFusion:
             if i not in seen:
                 node = self._node(i, seen, _MAX_SLICES)
                 if node.adds and self._is_large(i, node):
-                    found = _Sum(self, i, node)
+                    key, values = self._isomorphism_class(i, node)
+                    first, known = self.known.setdefault(key, (None, values))
+                    if first is None:
+                        found = _Sum(self, i, node)
+                        self.known[key] = found, values
+                    else:
+                        found = first.renamed(i, dict(zip(known, values)))
                     if found.is_profitable:
                         sums[i] = found
         return self._rewrite(sums) if sums else self.code
+
+    def _isomorphism_class(self, v, node):
+        """Return a key of all that the layout of a sum depends on, and the values that it refers to, in order."""
+        numbers: dict = {}
+        nodes = node.nodes()
+        parts = []
+        for part in nodes:
+            u = part.value
+            if u < 0:
+                parts.append((part.word, part.box))
+                continue
+            is_zero = self.op[u] == Op.CONST and self.code.constants[self.a[u]] == 0.0
+            number = numbers.setdefault(u, len(numbers)), numbers.setdefault(self.same(u), len(numbers))
+            parts.append((part.word, part.box, number, self.kind[u] > 1, is_zero, self.own_reads[u]))
+        own = set().union(*[self.expression(self.same(part.value)) for part in nodes if part.value >= 0])
+        terms, todo = [], [*numbers]
+        for u in todo:
+            if u in own:
+                read = [numbers.setdefault(w, len(numbers)) for w in self.operands(u)]
+                todo += [*numbers][len(todo) :]
+                terms.append((self.weight(u), self.reads[u], *read))
+            else:
+                terms.append(self.reads[u])
+        return (kind_of(self.code, v)[1], v in self.in_memory, *parts, *terms), [*numbers]
 
     def _starts(self):
         """Return the candidates for sums, last first.
@@ -262,6 +294,8 @@ class _StencilFusion:
         return self.expressions[v]
 
     def _expression(self, v):
+        if self.depths[v] > _MAX_EXPRESSION:
+            return set()
         found, todo = set(), [v]
         while todo:
             u = todo.pop()
@@ -270,6 +304,15 @@ class _StencilFusion:
                 todo += self.operands(u)
                 if len(found) > _MAX_EXPRESSION:
                     return set()
+        return found
+
+    @functools.cached_property
+    def depths(self):
+        """Lengths of the longest chains of computed operands, which tell most expressions that are too long."""
+        found = []
+        for v in range(len(self.op)):
+            inner = [found[u] for u in self.operands(v)] if self.is_computed(v) else [-1]
+            found.append(1 + max(inner, default=0))
         return found
 
     def operands(self, v):
@@ -331,6 +374,18 @@ class _Sum:
         self.nodes = node.nodes()
         self.parts = [node for node in self.nodes if node.box is not None]
         self.is_profitable = self._find_grid() and self._find_boxes(node) and self._saves()
+
+    def renamed(self, v, values):
+        """Return the same sum of other values, given by a dict from the values of this one."""
+        found = copy.copy(self)
+        found.v = v
+        if self.is_profitable:
+            found.kept = {values[u] for u in self.kept}
+            found.boxes = {
+                starts: (stops, tuple([(values[u], box) for u, box in terms]))
+                for starts, (stops, terms) in self.boxes.items()
+            }
+        return found
 
     # ------------------------------------------------------------------------------------------ boxes
 
