@@ -698,7 +698,7 @@ def test_invalid_recheck_raises(recheck):
 
 def test_rounding_difference_is_not_a_change(monkeypatch):
     class Rounding(replica.Replica):
-        def __init__(self, f, args, kwargs, reading, exact, disabled, defers=False):
+        def __init__(self, f, args, kwargs, reading, exact, disabled, defers=False, assumes_finite=False):
             self.exact = exact
             super().__init__(f, args, kwargs, reading, exact, disabled)
 

@@ -7,7 +7,7 @@ import pytest
 
 import wengert as wg
 from wengert.errors import GuardError
-from wengert.program.derive import source_transform
+from wengert.program.derive import resize, source_transform
 
 
 @pytest.fixture
@@ -229,6 +229,72 @@ def test_guards_are_checked_before_differentiation():
         with np.errstate(invalid="ignore"):
             found = wg.hessian(f)(x)
         np.testing.assert_allclose(found, 2.0 * matrix[1:].T @ matrix[1:], rtol=1e-12)
+
+
+def grown(*shape):
+    return np.random.default_rng(7).uniform(0.5, 1.5, shape)
+
+
+WIDE, LINE, CUBE = grown(60, 80), grown(80), grown(3, 40, 50)
+SQUARE = grown(70, 70) + 70.0 * np.eye(70)
+
+#: functions whose rules are traced at small shapes
+RESIZED = {
+    "matrices": (lambda x: np.sum((x @ x.T) ** 2), WIDE),
+    "matrix and vector": (lambda x: np.sum((x @ x[0]) ** 2), WIDE),
+    "vector and matrix": (lambda x: np.sum((np.sum(x, axis=1) @ x) ** 2), WIDE),
+    "transposed": (lambda x: np.sum((x.T @ (2.0 * x)) ** 2), WIDE),
+    "column": (lambda x: np.sum((x @ x[:1].T) ** 2), WIDE),
+    "stack": (lambda x: np.sum((np.swapaxes(x, 1, 2) @ x) ** 2), CUBE),
+    "dot": (lambda x: np.sum(np.dot(x.T, x) ** 2), WIDE),
+    "sums": (lambda x: np.sum(np.sum(x, axis=0) ** 2) + np.sum(np.sum(x, axis=1, keepdims=True) ** 2), WIDE),
+    "sums of a stack": (lambda x: np.sum(np.sum(x, axis=(0, 2)) ** 2) + np.sum(np.sum(x, axis=-2) ** 3), CUBE),
+    "maxima": (lambda x: np.sum(np.max(x, axis=1) * np.min(x, axis=1)), WIDE),
+    "linear equations": (lambda x: np.sum(np.linalg.solve(x, x[0]) ** 2), SQUARE),
+}
+
+#: functions whose rules refer to lengths or to elements
+NOT_RESIZED = {
+    "mean": (lambda x: np.sum(np.mean(x, axis=0) ** 2), WIDE),
+    "standard deviation": (lambda x: np.sum(np.std(x, axis=1) ** 2), WIDE),
+    "indices": (lambda x: np.sum(x[np.arange(60), np.arange(60)] ** 2), WIDE),
+    "parts": (lambda x: np.sum(np.concatenate([x, x[:, 1:]], axis=1) ** 2), WIDE),
+    "repeated": (lambda x: np.sum(np.repeat(x, 17, axis=0) ** 2), WIDE),
+    "shifted": (lambda x: np.sum(np.roll(x, 17, axis=1) * x), WIDE),
+    "differences": (lambda x: np.sum(np.diff(x, axis=0) ** 2), WIDE),
+    "cumulative sums": (lambda x: np.sum(np.cumsum(x, axis=1) ** 2), WIDE),
+    "products": (lambda x: np.sum(np.prod(x[:, :5], axis=1)), WIDE),
+    "triangles": (lambda x: np.sum(np.tril(x) ** 2) + np.sum(np.diag(x) ** 3), SQUARE),
+    "factor": (lambda x: np.sum(np.linalg.cholesky(x @ x.T)), SQUARE),
+    "sorted": (lambda x: np.sum(np.sort(x, axis=1)[:, ::2] ** 2), WIDE),
+    "constants": (lambda x: np.sum((x @ WIDE.T) ** 2), WIDE),
+    "outer": (lambda x: np.sum(np.outer(x, LINE) ** 2), LINE),
+    "pairs": (lambda x: np.sum((x[:, None] - x[None, :]) ** 4), LINE),
+    "reshaped": (lambda x: np.sum((x.reshape(80, 60) @ x) ** 2), WIDE),
+    "contraction": (lambda x: np.sum(np.einsum("ij,kj,j->ik", x, x, LINE) ** 2), WIDE),
+}
+
+
+@pytest.mark.parametrize("word", ["grad", "hvp"])
+@pytest.mark.parametrize("name", [*RESIZED, *NOT_RESIZED])
+def test_rules_traced_at_small_shapes_are_those_at_full_shapes(name, word, monkeypatch):
+    f, x = (RESIZED | NOT_RESIZED)[name]
+    sizes, listed = [], source_transform.listed
+
+    def measured(function, examples, *rest):
+        sizes.append(sum(map(np.size, examples)))
+        return listed(function, examples, *rest)
+
+    monkeypatch.setattr(source_transform, "listed", measured)
+    made = []
+    for limit in (resize.MIN_ELEMENTS, np.inf):
+        monkeypatch.setattr(resize, "MIN_ELEMENTS", limit)
+        wg.clear_caches()
+        made.append(getattr(wg.record(f, x), word)())
+        assert (max(sizes, default=0) < x.size) == (limit is not np.inf) or name in NOT_RESIZED or word == "hvp"
+    assert str(made[0]) == str(made[1])
+    assert made[0]._listing.types == made[1]._listing.types
+    wg.clear_caches()
 
 
 ASKED = (np.shape, np.ndim, np.size)

@@ -82,7 +82,7 @@ def _grad_of(program, code, y, argnums, with_value=False):
         raise NotDerivable(f"grad({program._name}): {_NO_GRADIENT}")
     wrt = program._inputs("grad", argnums)
     inputs = [code.inputs[i] for i in wrt]
-    longer = source_transform.pulled_back(code, [(y, None)], inputs, program._example, program._exact)
+    longer = _pulled_back(program, code, [(y, None)], inputs)
     template = program._argument_template(argnums, int(with_value))
     if with_value:
         longer.outputs = [y, *longer.outputs]
@@ -90,18 +90,23 @@ def _grad_of(program, code, y, argnums, with_value=False):
     return program._like(f"grad({program._name})", longer, Result(template))
 
 
+def _pulled_back(program, code, seeds, wrt):
+    return source_transform.pulled_back(code, seeds, wrt, program._example, program._exact, program._assumes_finite)
+
+
 def vjp(program, argnums):
     code, y = program._differentiable("vjp")
     wrt = program._inputs("vjp", argnums)
     seed = (y, program._form.direction)
-    longer = source_transform.pulled_back(code, [seed], [code.inputs[i] for i in wrt], program._example, program._exact)
+    longer = _pulled_back(program, code, [seed], [code.inputs[i] for i in wrt])
     return _with_direction(program, "vjp", longer, y, program._argument_template(argnums, 1))
 
 
 def jvp(program, argnums):
     code, y = program._differentiable("jvp")
     x = code.inputs[program._input("jvp", argnums)]
-    longer = source_transform.pushed_forward(code, [(x, program._form.direction)], [y], program._example)
+    seeds, finite = [(x, program._form.direction)], program._assumes_finite
+    longer = source_transform.pushed_forward(code, seeds, [y], program._example, finite)
     return _with_direction(program, "jvp", longer, y, Slot(1))
 
 

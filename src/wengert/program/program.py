@@ -100,6 +100,7 @@ class Program(Runner):
     _gathers = True  # whether stencil fusion runs
     _keeps_arrays = False  # scalar replacement did not pay for the function, so its derivatives skip it
     _tier = "auto"  # see `tiered`
+    _assumes_finite = False  # whether derivatives are made without examining guards against NaN at the example
     _disabled: frozenset = frozenset()  # names of disabled passes
     _history: tuple = ()  # `pipeline.Run.log` of the passes that produced the IR
     _searches: tuple = ()  # lines of the function that lose the derivative: see `searches_of` in `tracing.trace`
@@ -442,6 +443,7 @@ class Program(Runner):
         made._rolls, made._tier, made._keeps_arrays = self._rolls, self._tier, self._keeps_arrays
         made._rolls_small = self._rolls_small and any(map(is_loop, self._vectorised_ir().calls))
         made._disabled, made._history, made._source = self._disabled, tuple(run.log), self._source
+        made._assumes_finite = self._assumes_finite
         return made
 
     # ------------------------------------------------------------------------------------------ what it is
@@ -577,7 +579,7 @@ class Program(Runner):
     #: optional attributes of a state, with their types
     _optional = dict.fromkeys(("_rolls", "_rolls_small", "_unrolls", "_gathers", "_keeps_arrays"), bool)
     _optional |= dict.fromkeys(("_history", "_searches"), tuple)
-    _optional |= {"_source": callable}
+    _optional |= {"_source": callable, "_assumes_finite": bool}
     _optional |= {"_tier": TIERS.__contains__, "_disabled": lambda x: type(x) is frozenset and x <= {*pipeline.names()}}
 
     def _check_parts(self, verifier: Verifier) -> None:

@@ -91,11 +91,19 @@ def trace_alone(f, args) -> Program:
 
 
 def trace(
-    f, args: tuple, kwargs: dict, reading, exact: bool = False, disabled: frozenset = frozenset(), defers: bool = False
+    f,
+    args: tuple,
+    kwargs: dict,
+    reading,
+    exact: bool = False,
+    disabled: frozenset = frozenset(),
+    defers: bool = False,
+    assumes_finite: bool = False,
 ) -> Program:
     """Return the program of `f` at these arguments; `reading` holds captured values, `disabled` names passes.
 
     With `defers`, a form that takes less time to prepare, if the final one, its `_later`, takes much longer.
+    With `assumes_finite`, a derivative whose guards against NaN may fail at these arguments.
     Its inputs are the leaves of the arguments, followed by those of `reading`.
     The program of a derivative is made from that of its function if possible, and otherwise traced itself.
     """
@@ -109,6 +117,7 @@ def trace(
         if not with_direction or _is_single_direction(*args[:2]):
             given = (args[0], *args[2:]) if with_direction else args
             program = _traced(_innermost_function, f, given, kwargs, reading, exact, disabled)
+            program._assumes_finite = assumes_finite
             try:
                 if program._is_float64:
                     return _first_form(program, f, derive) if defers else derive(program)

@@ -267,8 +267,8 @@ class Replayed(Compiled):
             out[...] = values
         return result, found
 
-    def _trace(self, reading, args, kwargs, leaves, n):
-        program = super()._trace(reading, args, kwargs, leaves, n)
+    def _trace(self, reading, args, kwargs, leaves, n, *options):
+        program = super()._trace(reading, args, kwargs, leaves, n, *options)
         if isinstance(program, str):
             return program
         outputs = super()._first(program, leaves)

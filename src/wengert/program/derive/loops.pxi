@@ -48,7 +48,7 @@ def active_inputs(Listing body, Py_ssize_t carried, active):
         active = found
 
 
-def pulled_loop(loop, tuple active, example):
+def pulled_loop(loop, tuple active, example, bint assumes_finite=False):
     """Return the reverse loop of a loop, for its active operands."""
     cdef Listing body = expanded_and_simplified(loop.body), found
     carried, first = loop.carried, loop.carried + loop.kept
@@ -66,7 +66,7 @@ def pulled_loop(loop, tuple active, example):
             seeds.append((v, ("adjoint", word, k)))
     example = [example_of(body.types[body.kinds[<int32_t>v]]) for v in body.inputs] if example is None else example
     found = pulled_back(body, [(v, count + j) for j, (v, _) in enumerate(seeds)], [body.inputs[k] for k in wrt],
-                        example)
+                        example, False, assumes_finite)
     found.outputs = [in_order(found, v) for v in found.outputs]
     found, stored = with_stored_values(found, body, loop.steps)
     found = without_first_guards(found, body.n)         # the forward loop checks them
@@ -168,7 +168,7 @@ cdef object with_stacks(loop, Listing body, list values):
     return Loop(code, loop.steps, loop.carried, loop.kept, results, loop.backward)
 
 
-def pushed_loop(loop, tuple moved, example):
+def pushed_loop(loop, tuple moved, example, bint assumes_finite=False):
     """Return the forward-mode loop of a loop, for the operands that have a tangent."""
     cdef Listing body = expanded_and_simplified(loop.body), found
     carried, first = loop.carried, loop.carried + loop.kept
@@ -179,7 +179,8 @@ def pushed_loop(loop, tuple moved, example):
     stacked = [k for word, k in loop.results if word == "stack" and dependent[<int32_t>body.outputs[k]]]
     results = [body.outputs[k] for k in (*of_carried, *stacked)]
     example = [example_of(body.types[body.kinds[<int32_t>v]]) for v in body.inputs] if example is None else example
-    found = pushed_forward(body, [(body.inputs[k], count + j) for j, k in enumerate(wrt)], results, example)
+    found = pushed_forward(body, [(body.inputs[k], count + j) for j, k in enumerate(wrt)], results, example,
+                           assumes_finite)
     found.outputs = [*body.outputs[:carried], *found.outputs]
     found = without_first_guards(found, body.n)
     tangent = {k: count + j for j, k in enumerate(wrt)}

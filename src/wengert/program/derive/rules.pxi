@@ -8,6 +8,7 @@ class Rule:
     def __init__(self, code):
         self.code = code
         self.is_guarded = bool((code.op == GUARD).any())
+        self.expects_finite = self.is_guarded and has_nan_guards_only(code)
         self.checks = 0
         self.guards = self.machine = None
 
@@ -26,6 +27,15 @@ class Rule:
             evaluated(self.guards, examples)
             return True
         return False            # a guard fails, or the rule is undefined here: tracing reports that
+
+
+cdef bint has_nan_guards_only(Listing code) except -1:
+    """Return whether all guards of a rule are linked ones, and hold where nothing is NaN."""
+    cdef Py_ssize_t i
+    for i in range(code.n):
+        if code.ops[i] == GUARD and (code.cs[i] < 0 or code.guards[code.bs[i]][0]):
+            return False
+    return True
 
 
 def with_outputs_and_guards(Listing code, list outputs):
@@ -65,6 +75,16 @@ cdef int remember_rule(key, rule) except -1:
     if rules:
         rule_cache[key] = rules
     return 0
+
+
+cdef object regular_example(tuple type):
+    """Return ones of a type, with a larger diagonal in square matrices, so that they have inverses and factors."""
+    dtype, shape, strides = type
+    found = example_of(type)
+    m, n = shape[len(shape) - 2:] if len(shape) > 1 else (0, 1)
+    if m == n and dtype.kind in "fc" and (strides is None or not overlaps(shape, strides)):
+        found += dtype.type(n) * np.eye(n, dtype=dtype)
+    return found
 
 
 cdef int link_nan_guards(Listing code) except -1:

@@ -27,6 +27,7 @@ from wengert.program.ir.opcodes cimport *
 from wengert.core import frames
 from wengert.core.levels import caught
 from wengert.errors import NonSmoothError
+from wengert.program.derive.resize import StandIns
 from wengert.program.ir import call_rules
 from wengert.program.ir.call import Call, Operand, is_function, is_solution, is_told, known_solutions, static
 from wengert.program.ir.reference import evaluated, example_of, of_type
@@ -58,7 +59,7 @@ cdef class Reverse(Sweep):
 
     cdef dict elements                  # by array: adjoints of single elements, by offset
 
-    def __init__(self, code, example, exact=False):
+    def __init__(self, code, example, exact=False, assumes_finite=False):
         self.elements = {}
 
     # ------------------------------------------------------------------------------------------ adjoints
@@ -247,7 +248,7 @@ cdef class Reverse(Sweep):
         if not repeated:
             return g, view
         kept = [d for d in range(len(shape)) if d not in repeated]
-        g = self.inline_function(("sum", repeated), lambda g: [np.sum(g, axis=repeated)], g)
+        g = self.inline_function(("sum", repeated), lambda g: [np.sum(g, axis=repeated)], g, True)
         return g, (offset, tuple([shape[d] for d in kept]), tuple([strides[d] for d in kept]))
 
     cdef bint is_zero(self, int32_t v) except -1:
@@ -311,8 +312,8 @@ cdef class Reverse(Sweep):
         cdef int32_t r, v
         cdef Listing code = self.code
         loop = call.compute
-        examples = loop.example([self.value(v) for v in call.operands]) if has_calls(loop.body) else None
-        back = pulled_loop(loop, tuple([self.active[v] != 0 for v in call.operands]), examples)
+        examples = (lambda: loop.example([self.value(v) for v in call.operands])) if has_calls(loop.body) else None
+        back = pulled_loop(loop, tuple([self.active[v] != 0 for v in call.operands]), examples, self.assumes_finite)
         saving = back.saving
         if saving is not loop:
             code.calls[code.as_[i]] = call_of(saving, call.operands)
@@ -474,8 +475,8 @@ cdef class Forward(Sweep):
         cdef int32_t v
         cdef Listing code = self.code
         loop = call.compute
-        examples = loop.example([self.value(v) for v in call.operands]) if has_calls(loop.body) else None
-        ahead = pushed_loop(loop, tuple([j in moved for j in range(len(call.operands))]), examples)
+        examples = (lambda: loop.example([self.value(v) for v in call.operands])) if has_calls(loop.body) else None
+        ahead = pushed_loop(loop, tuple([j in moved for j in range(len(call.operands))]), examples, self.assumes_finite)
         values = []
         for is_tangent, j in ahead.given:
             v = call.operands[j]
@@ -497,12 +498,14 @@ def depends(Listing code, list inputs):
     return [sweep.active[i] != 0 for i in range(sweep.size)]
 
 
-def pulled_back(Listing code, list seeds, list wrt, example, bint exact=False):
+def pulled_back(Listing code, list seeds, list wrt, example, bint exact=False, bint assumes_finite=False):
     """Return the program of the adjoints of the values `wrt` (reverse mode).
 
     `seeds` are pairs of an output and the position of the input that holds its cotangent; None: the cotangent is 1.
+    With `assumes_finite`, guards of rules against NaN are not examined at the example; where they fail, so does the
+    program.
     """
-    cdef Reverse sweep = Reverse(code, example, exact)
+    cdef Reverse sweep = Reverse(code, example, exact, assumes_finite)
     cdef Listing derived = sweep.code
     cdef int32_t v, g
     sweep.mark(wrt)
@@ -519,12 +522,13 @@ def pulled_back(Listing code, list seeds, list wrt, example, bint exact=False):
     return derived
 
 
-def pushed_forward(Listing code, list seeds, list results, example):
+def pushed_forward(Listing code, list seeds, list results, example, bint assumes_finite=False):
     """Return the program of the tangents of `results` (forward mode).
 
-    `seeds` are pairs of an input and the position of the input that holds its tangent.
+    `seeds` are pairs of an input and the position of the input that holds its tangent; `assumes_finite` is as in
+    `pulled_back`.
     """
-    cdef Forward sweep = Forward(code, example)
+    cdef Forward sweep = Forward(code, example, False, assumes_finite)
     cdef Listing derived = sweep.code
     cdef int32_t v, t
     sweep.mark([v for v, _ in seeds])

@@ -10,20 +10,22 @@ cdef class Sweep:
     cdef tuple buffers                  # owners of the memory of `derivative` and `active`
     cdef dict call_values               # operands and results of calls at the example; None: not computed yet
     cdef list values                    # of all instructions at the example, computed only if `call_values` lacks one
-    cdef object example
+    cdef object example                 # values of the inputs, or a function that returns them
+    cdef list inserted                  # positions and values of the inputs that it lacks
     cdef dict rules                     # of the calls met so far, by what they depend on
     cdef dict rule_types                # type ids of an inlined rule in this program, by rule
     cdef str user_line                  # source line of the user's code, for guards in rules
     cdef dict solutions                 # see `known_solutions`; made at the first solution
     cdef bint exact                     # sum in the order of the eager sweep, and with its partials
     cdef bint is_guarded                # does the original program have guards?
+    cdef bint assumes_finite            # take guards of rules against NaN to hold at the example?
 
-    def __cinit__(self, Listing code, example, exact=False):
+    def __cinit__(self, Listing code, example, exact=False, assumes_finite=False):
         self.code = code.copy()
         self.is_guarded = bool((code.op == GUARD).any())
         self.size = code.n
-        self.exact = exact
-        self.example = example
+        self.exact, self.assumes_finite = exact, assumes_finite
+        self.example, self.inserted = example, []
         self.call_values, self.values, self.rules, self.rule_types = None, [], {}, {}
         self.buffers = take(code.n * sizeof(int32_t)), take(code.n)
         self.derivative = <int32_t *>(<Block>self.buffers[0]).data
@@ -41,8 +43,17 @@ cdef class Sweep:
             self.code.as_[v] += 1
         v = emit(self.code, INPUT, number, -1, -1, kind)
         self.code.inputs.insert(number, v)
-        self.example = [*self.example[:number], self.example_like(v), *self.example[number:]]
+        self.inserted.append((number, self.example_like(v)))
         return v
+
+    cdef list inputs_at_example(self):
+        """Return the values of all inputs at the example."""
+        if callable(self.example):
+            self.example = self.example()
+        for number, x in self.inserted:
+            self.example = [*self.example[:number], x, *self.example[number:]]
+        self.inserted = []
+        return self.example
 
     cdef int clear(self) except -1:
         """Start a new sweep: all adjoints or tangents are zero."""
@@ -130,13 +141,19 @@ cdef class Sweep:
         size = math.prod(self.code.types[kind][1])
         return self.elementwise(WG_MULTIPLY, g, self.code.constant(size), SCALAR)
 
-    cdef int32_t inline_function(self, key, function, int32_t v) except -1:
-        """Inline a function of one value, traced once for each type; `key` identifies the function."""
-        key = (key, self.code.types[self.code.kinds[v]])
-        rules = rule_cache.get(key)
+    cdef int32_t inline_function(self, key, function, int32_t v, bint is_sizeless=False) except -1:
+        """Inline a function of one value, traced once for each type; `key` identifies the function.
+
+        `is_sizeless`: it does not depend on the shape.
+        """
+        type = self.code.types[self.code.kinds[v]]
+        rules = rule_cache.get((key, type))
         if rules is None:
-            rules = (Rule(self.traced(function, self.of_types([self.example_like(v)], [v]))),)
-            remember_rule(key, rules[0])
+            code = self.traced_small(None, function, (key,), (), [type]) if is_sizeless else None
+            if code is None:
+                code = self.traced(function, self.of_types([self.example_like(v)], [v]))
+            rules = (Rule(code),)
+            remember_rule((key, type), rules[0])
         return self.inline(rules[0], [v])[0]
 
     cdef list of_types(self, list examples, list values):
@@ -160,17 +177,18 @@ cdef class Sweep:
         key = (what, tuple([self.code.kinds[<int32_t>v] for v in values]), Same(call.row), Same(call.compute),
                static(call.args), static(call.kwargs))
         shared_key = None
-        if self.is_guarded and self.call_values is None:
+        if self.is_guarded and self.call_values is None and not self.assumes_finite:
             self.call_values = self.evaluate_calls()             # fails if a guard does not hold
         rules = self.rules.get(key)
         if rules is None and is_function(call) and is_told(call.args) and is_told(call.kwargs):
             types = tuple([self.code.types[self.code.kinds[<int32_t>v]] for v in values])
             shared_key = (type(self), what, types, call.row, call.compute, *key[4:])
             rules = self.rules[key] = rule_cache.get(shared_key)
-        if rules and not rules[0].is_guarded:
-            return self.inline(rules[0], values)
-        rule = self.traced_at_ones(call, function, values) if not rules and self.call_values is None else None
-        if rule is None or rule.is_guarded:
+        for known in rules or ():
+            if self.needs_no_example(known):
+                return self.inline(known, values)
+        rule = None if rules else self.traced_at_ones(call, function, values, shared_key)
+        if rule is None or not self.needs_no_example(rule):
             given = examples()
             for known in rules or ():
                 if known.holds(given):
@@ -183,14 +201,43 @@ cdef class Sweep:
                 remember_rule(shared_key, rule)
         return self.inline(rule, values)
 
-    cdef object traced_at_ones(self, call, function, list values):
-        """Trace the rule of a function at ones, which needs no example values; None if that fails."""
-        cdef int32_t v
+    cdef bint needs_no_example(self, rule) except -1:
+        """Return whether a rule can be inlined without evaluating its guards at the example."""
+        return not rule.is_guarded or (self.assumes_finite and rule.expects_finite)
+
+    cdef object traced_at_ones(self, call, function, list values, shared_key):
+        """Trace the rule of a function at ones and regular matrices, without an example; None if that fails.
+
+        If the operands are large, the trace is one at small operands, shared by all shapes of its class.
+        """
         if not is_function(call):
             return None
+        types = [self.code.types[self.code.kinds[<int32_t>v]] for v in values]
         with caught(Exception):         # the rule may be undefined at ones
-            return Rule(self.traced(function, self.of_types([self.example_like(v) for v in values], values)))
+            if shared_key is not None:
+                code = self.traced_small(call, function, shared_key[:2], shared_key[3:], types)
+                if code is not None:
+                    return Rule(code)
+        if self.call_values is not None:        # known values are better examples
+            return None
+        with caught(Exception):
+            return Rule(self.traced(function, [of_type(regular_example(type), type) for type in types]))
         return None
+
+    cdef traced_small(self, call, function, tuple before, tuple after, list types):
+        """Trace a rule at small operands, and resize it; None if it depends on lengths.
+
+        `before` and `after` surround the types in the key of the trace, which all types of a class share.
+        """
+        small = StandIns.of(call, types)
+        if small is None:
+            return None
+        key = (*before, small.types[0] if call is None else tuple(small.types), *after)
+        known = rule_cache.get(key)
+        if known is None:
+            known = (Rule(self.traced(function, [regular_example(type) for type in small.types])),)
+            remember_rule(key, known[0])
+        return small.resized(known[0].code)
 
     cdef object example_like(self, int32_t g):
         """Return an example of the type of a value."""
@@ -286,7 +333,7 @@ cdef class Sweep:
         if v in self.call_values:
             return self.call_values[v]
         if v >= len(self.values):
-            evaluated(self.code, self.example, max(self.size, v + 1), self.values)
+            evaluated(self.code, self.inputs_at_example(), max(self.size, v + 1), self.values)
         return self.values[v]
 
     cdef dict evaluate_calls(self):
@@ -299,7 +346,8 @@ cdef class Sweep:
                 wanted.update(self.code.calls[self.code.as_[i]].operands)
         outputs = sorted(wanted)
         with np.errstate(all="ignore"):
-            found = Machine(lowered(with_outputs_and_guards(self.code, outputs)), self.exact).run(self.example)
+            found = Machine(lowered(with_outputs_and_guards(self.code, outputs)), self.exact).run(
+                self.inputs_at_example())
         return dict(zip(outputs, found))
 
     cdef list reusable_values(self, call):

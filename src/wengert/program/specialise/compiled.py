@@ -605,13 +605,18 @@ class Compiled(Caller):
     def _trace_and_check(self, expected, reading, args, kwargs, leaves, n):
         """Return a new path and its outputs, or why there is none; the reason is empty if another call may work."""
         self._recordings += 1
-        try:
-            program = self._trace(reading, args, kwargs, leaves, n)
-            if isinstance(program, str):
-                return program
-            y = self._first(program, leaves)
-        except GuardError as error:  # a derivative rule branches differently here, for example on NaN
-            return "" if isinstance(self.f, Operator) or SINGULAR in str(error) else _OTHER_BRANCH
+        frozen, assumes_finite = reading.frozen, isinstance(self.f, Operator)
+        while True:
+            try:
+                program = self._trace(reading, args, kwargs, leaves, n, assumes_finite)
+                if isinstance(program, str):
+                    return program
+                y = self._first(program, leaves)
+                break
+            except GuardError as error:  # a derivative rule branches differently here, for example on NaN
+                if not assumes_finite:
+                    return "" if isinstance(self.f, Operator) or SINGULAR in str(error) else _OTHER_BRANCH
+                reading.frozen, assumes_finite = frozen, False
         path = Path(program, self._next_due(1))
         matches = self._agrees(path, _restored(program, y), expected, reading, args, kwargs, leaves)
         return (path, y) if matches else _OTHER_VALUE
@@ -620,8 +625,8 @@ class Compiled(Caller):
         """Run a program at the point at which it was traced."""
         return program._execute(leaves)
 
-    def _trace(self, reading, args, kwargs, leaves, n):
-        """Return a new program, or why there is none."""
+    def _trace(self, reading, args, kwargs, leaves, n, assumes_finite=False):
+        """Return a new program, or why there is none; `assumes_finite` is as in `record.trace`."""
         known, errors = reading.frozen, []
         for frozen in (known, *freezing.candidates(self.f, args, kwargs, leaves, n)):
             if known.issubset(frozen):
@@ -629,7 +634,8 @@ class Compiled(Caller):
                 try:
                     with unnoted():
                         defers = self.tier == "auto"
-                        program = record.trace(self.f, args, kwargs, reading, self.exact, self._disabled, defers)
+                        options = self.exact, self._disabled, defers, assumes_finite
+                        program = record.trace(self.f, args, kwargs, reading, *options)
                     return program if self.tier == "auto" else program.tiered(self.tier)
                 except NotSeen:
                     self._scan_all()
@@ -646,6 +652,8 @@ class Compiled(Caller):
                 except NonSmoothError:
                     return ""
                 except GuardError:
+                    if assumes_finite:
+                        raise
                     return "" if isinstance(self.f, Operator) else _OTHER_BRANCH
                 except PatternError:  # a user-supplied pattern is wrong
                     raise
