@@ -7,7 +7,7 @@ import pytest
 
 import wengert as wg
 from wengert.errors import GuardError
-from wengert.program.derive import resize, source_transform
+from wengert.program.derive import source_transform
 
 
 @pytest.fixture
@@ -287,8 +287,8 @@ def test_rules_traced_at_small_shapes_are_those_at_full_shapes(name, word, monke
 
     monkeypatch.setattr(source_transform, "listed", measured)
     made = []
-    for limit in (resize.MIN_ELEMENTS, np.inf):
-        monkeypatch.setattr(resize, "MIN_ELEMENTS", limit)
+    for limit in (source_transform.MIN_RESIZED_ELEMENTS, np.inf):
+        monkeypatch.setattr(source_transform, "MIN_RESIZED_ELEMENTS", limit)
         wg.clear_caches()
         made.append(getattr(wg.record(f, x), word)())
         assert (max(sizes, default=0) < x.size) == (limit is not np.inf) or name in NOT_RESIZED or word == "hvp"

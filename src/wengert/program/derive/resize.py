@@ -20,8 +20,7 @@ from wengert.program.ir.call import Operand, is_function
 from wengert.program.ir.ir import restored
 from wengert.program.ir.opcodes import Op
 
-#: elements of all operands from which on a rule is traced at small shapes, and the smallest reduction that pays
-MIN_ELEMENTS = 4096
+#: elements of the operands over those of their stand-ins from which on a smaller trace pays
 MIN_REDUCTION = 4
 
 #: axes of this length and shorter keep it; the primes are far from them, so that no rule derives one from the other
@@ -35,6 +34,11 @@ _OTHER_MEMORY = (Op.ARRAY, Op.PACK, Op.GATHER, Op.PUT, Op.SCATTER)
 
 class _Refused(Exception):
     pass
+
+
+def _size_of(types):
+    """Return the number of elements of operands of these types."""
+    return sum([math.prod(shape) for _, shape, _ in types])
 
 
 class StandIns:
@@ -51,8 +55,7 @@ class StandIns:
 
         Without a call, for a rule that refers to no static arguments.
         """
-        size = sum([math.prod(shape) for _, shape, _ in given])
-        if size < MIN_ELEMENTS or not (call is None or _is_sizeless_call(call)):
+        if not (call is None or _is_sizeless_call(call)):
             return None
         every = sorted({n for _, shape, _ in given for n in shape})
         long = [n for n in every if n > MAX_KEPT]
@@ -63,7 +66,7 @@ class StandIns:
             found = cls(given, lengths)
         except _Refused:
             return None
-        return found if size >= MIN_REDUCTION * sum([math.prod(shape) for _, shape, _ in found.types]) else None
+        return found if _size_of(given) >= MIN_REDUCTION * _size_of(found.types) else None
 
     def resized(self, code):
         """Return a trace at the small types as one at the full types; None if that is not possible."""

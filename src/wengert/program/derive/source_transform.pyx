@@ -26,8 +26,8 @@ from wengert.program.ir.opcodes cimport *
 
 from wengert.core import frames
 from wengert.core.levels import caught
+from wengert.deferred import deferred
 from wengert.errors import NonSmoothError
-from wengert.program.derive.resize import StandIns
 from wengert.program.ir import call_rules
 from wengert.program.ir.call import Call, Operand, is_function, is_solution, is_told, known_solutions, static
 from wengert.program.ir.reference import evaluated, example_of, of_type
@@ -41,6 +41,8 @@ from wengert.program.passes.simplify import (
 from wengert.program.tracing.trace import listed
 from wengert.program.vm.machine import Machine
 from wengert.registry import lookup
+
+resize = deferred("wengert.program.derive.resize")
 
 cnp.import_array()
 

@@ -229,7 +229,9 @@ cdef class Sweep:
 
         `before` and `after` surround the types in the key of the trace, which all types of a class share.
         """
-        small = StandIns.of(call, types)
+        if sum([math.prod(shape) for _, shape, _ in types]) < MIN_RESIZED_ELEMENTS:
+            return None
+        small = resize.StandIns.of(call, types)
         if small is None:
             return None
         key = (*before, small.types[0] if call is None else tuple(small.types), *after)

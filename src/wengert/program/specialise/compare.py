@@ -58,6 +58,14 @@ def difference(got: Any, expected: Any) -> float:
     return max(map(_distance, one, other), default=0.0) if len(one) == len(other) else np.inf
 
 
+def is_unchanged(array: np.ndarray, before: np.ndarray) -> bool:
+    """Return whether an array equals an earlier copy of it."""
+    is_plain = array.dtype == before.dtype == float and array.flags.c_contiguous and before.flags.c_contiguous
+    if is_plain and np.array_equal(array.view(np.int64), before.view(np.int64)):
+        return True  # a third of the time of a difference
+    return not difference(array, before)
+
+
 def distance(got: Any, expected: Any) -> float:
     """Largest absolute difference of two results; inf if their structures differ, or only one is finite."""
     one, other = _leaves_of(got), _leaves_of(expected)

@@ -47,7 +47,7 @@ from wengert.program.passes.scalarise import SINGULAR
 from wengert.program.program import checked_tier
 from wengert.program.signature import as_floats
 from wengert.program.specialise import as_primitive, freezing
-from wengert.program.specialise.compare import HessianProduct, difference, distance
+from wengert.program.specialise.compare import HessianProduct, difference, distance, is_unchanged
 from wengert.program.specialise.fast_call import FAILURES, Caller, Path, Route, raises_errors
 from wengert.program.specialise.tables import MAX_KEYS, MAX_PATHS, MAX_TABLES, Table, insert
 from wengert.program.tracing.closure import (
@@ -556,7 +556,7 @@ class Compiled(Caller):
             return UNKNOWN, ""
         except NotReplayable as reason:
             return UNKNOWN, self._count_refusal(reason)
-        if any(map(difference, arrays, before)):
+        if not all(map(is_unchanged, arrays, before)):
             self._give_up("it writes into an array that it was given; copy it first")
             return y, ""
         captures, ran = table.captures, code_that_ran(seen)
@@ -729,7 +729,7 @@ class Compiled(Caller):
         except NotReplayable:  # in a derivative
             self._scan_all()
             return False
-        if any(map(difference, arrays, before)):
+        if not all(map(is_unchanged, arrays, before)):
             self._give_up("it writes into an array that it was given; copy it first")
             for leaf, old in zip(arrays, before):
                 leaf[...] = old
