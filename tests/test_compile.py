@@ -1211,6 +1211,8 @@ OPTIONS = {
     "a list as result": (wg.jacobian, lambda u: [u[0] * u[1] * scale, 2.0], (x,)),
     "a constant": (wg.jacobian, lambda u: np.ones(2) * scale, (x,)),
     "float32": (wg.jacobian, vector, (x.astype(np.float32),)),
+    "Python float of a float32": (wg.jacobian, lambda u: math.exp(u) * scale, (np.float32(0.5),)),
+    "float64 of float32": (wg.jacobian, lambda u: np.array([math.exp(u[0]) * scale, 1.0]), (x.astype(np.float32),)),
     "Fortran's order": (wg.jacobian, lambda u: u @ u * scale, (matrix.T,)),
     "an array without axes": (wg.jacobian, lambda u: u * x * scale, (np.array(2.0),)),
     "forward": (wg.jacfwd, vector, (x,)),
@@ -1238,6 +1240,7 @@ def test_options_of_derivatives(name, unchanged):
             expected = plain(*args, **kwargs)
             got = g(*args, **kwargs)
             assert type(got) is type(expected)
+            assert getattr(got, "dtype", None) == getattr(expected, "dtype", None)
             assert difference(got, expected) <= 4
         assert g.paths == 1
 

@@ -404,6 +404,20 @@ def test_matrix_norm_shares_derivative_at_ties_and_is_zero_at_origin(order, at, 
     np.testing.assert_allclose(wg.grad(lambda x: np.linalg.norm(x, order), np.array(at)), expected, atol=1e-15)
 
 
+@pytest.mark.parametrize("order", [None, "nuc", 1, 2, inf, -1, -2, -inf])
+@pytest.mark.parametrize("shape", [(0, 2), (2, 0), (0, 0)])
+def test_norm_of_empty_matrix_is_differentiated_where_numpy_returns_a_number(order, shape):
+    x = np.zeros(shape)
+    for f in (lambda x: np.linalg.norm(x, order), lambda x: np.linalg.norm(x, order) + np.sum(x)):
+        try:
+            f(x)
+        except ValueError:
+            with pytest.raises(ValueError, match="zero-size"):
+                wg.grad(f, x)
+        else:
+            assert wg.grad(f, x).shape == shape
+
+
 @pytest.mark.parametrize("order", [None, 0.5, 1, 2, 3, inf, -inf, -1])
 def test_vector_norms_have_zero_derivative_at_origin(order):
     np.testing.assert_array_equal(wg.grad(lambda x: np.linalg.norm(x, order), np.zeros(3)), np.zeros(3))

@@ -154,6 +154,18 @@ def test_elements_of_very_different_size_keep_precision():
     np.testing.assert_array_equal(wg.jacobian(log_softmax)(np.array([0.0, -1e3])), [[0, 0], [-1, 1]])
 
 
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("shape", [(0, 2), (2, 0)])
+def test_logsumexp_of_empty_rows_has_an_empty_gradient(shape, keepdims):
+    def f(x):
+        return np.sum(logsumexp(x, axis=1, keepdims=keepdims))
+
+    x = np.zeros(shape)
+    for g in (wg.value_and_grad(f), wg.value_and_grad(wg.compile(f))):
+        value, gradient = g(x)
+        assert value == f(x) and gradient.shape == shape
+
+
 def test_single_precision_stays_single():
     x = X.astype(np.float32)
 

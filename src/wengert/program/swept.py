@@ -52,7 +52,7 @@ class Swept(Program):
         self._dtype, self._x, _ = kind_of(code, code.inputs[number])
         of_result, self._y, _ = kind_of(code, y)
         self._by_rows = by_rows
-        self._entries = self._dtype if by_rows else np.result_type(of_result, self._dtype)
+        self._entries = np.result_type(of_result, self._dtype) if of_result.kind == "c" else self._dtype
         self._one = program.vjp(argnums) if by_rows else program.jvp(argnums)
         self._number = program._form.direction
         super().__init__(

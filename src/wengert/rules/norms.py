@@ -13,7 +13,7 @@ from wengert.registry import strong, structural
 from wengert.rules import taylor
 from wengert.rules.broadcasting import conjugate
 from wengert.rules.reductions import extreme_share
-from wengert.rules.shapes import from_end, moved_axis, ndim_of, reshaped, restore
+from wengert.rules.shapes import from_end, moved_axis, ndim_of, reshaped, restore, shape_of
 from wengert.rules.spectra import is_null
 
 # ---- slopes
@@ -69,6 +69,8 @@ def extreme_shares(values, order):
 
 
 def norm_slope(y, x, order, axis, keepdims):
+    if 0 in shape_of(x):  # the largest of no singular values or sums is undefined
+        return np.zeros_like(x)
     axes = from_end(axis, ndim_of(x))
     if len(axes) != 2 or order is None or order in ("fro", "f"):
         is_flat = len(axes) != 1 or order is None

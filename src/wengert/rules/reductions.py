@@ -456,6 +456,7 @@ structural(
     expansion=expansions.accumulate(np.multiply),
     scalars="cumprod",
     dependence=Cumulative(),
+    taylor=taylor.cumulative_product,
     continuous=True,
 )
 
@@ -507,6 +508,7 @@ if has_cumulative:
         jvp=(push_cumulative_prod,),
         stacked=True,
         dependence=Cumulative(),
+        taylor=taylor.cumulative_product,
     )
 
 

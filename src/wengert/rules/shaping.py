@@ -30,6 +30,7 @@ from wengert.registry import (
     structural,
     view,
 )
+from wengert.rules import taylor
 from wengert.rules.broadcasting import (
     aligned,
     gather_from_source,
@@ -528,6 +529,7 @@ for fun, (pulls, pushes) in {
         curvature="none" if is_median else "full",
         dependence=Reduced() if is_median else quantile_pattern,
         batching=True if fun is np.median else None,
+        taylor=None if is_median else taylor.PIECEWISE_LINEAR,
         native={np.median: "median", np.quantile: "quantile", np.percentile: "percentile"}.get(fun),
     )
     leave_unheeded(fun, "overwrite_input")  # the pullback reads the operand

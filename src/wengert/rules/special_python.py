@@ -22,7 +22,7 @@ from wengert.rules.transcendental import lower_degree
 @dispatched
 def peak(a, axis):
     """Return the maximum, 0 if not finite, to scale exponentials; it cancels in quotients, so it is constant."""
-    top = np.max(a, axis=axis, keepdims=True)
+    top = np.max(a, axis=axis, keepdims=True, initial=-np.inf)
     return np.where(np.isfinite(top), top, 0.0)
 
 

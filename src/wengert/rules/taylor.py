@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from functools import reduce
+from itertools import accumulate
 
 import numpy as np
 
@@ -367,6 +368,16 @@ def prod(series, order, x, axis=None, keepdims=np._NoValue, initial=None):
     if keepdims is np._NoValue or not keepdims:
         return found
     return np.reshape(found, (1,) * x.ndim) if axis is None or not x.ndim else np.expand_dims(found, axis)
+
+
+def cumulative_product(series, order, x, axis=None, dtype=None, out=None, include_initial=False):
+    """Taylor rule of `cumprod` and `cumulative_prod`: one product for each element."""
+    flat = np.ravel(x) if axis is None or not x.ndim else np.moveaxis(x, axis, 0)
+    found = list(accumulate(list(flat), np.multiply))
+    if include_initial:
+        found.insert(0, np.ones(flat.shape[1:], flat.dtype))
+    joined = np.stack(found) if found else flat
+    return joined if axis is None or not x.ndim else np.moveaxis(joined, 0, axis)
 
 
 def squared_size(x):

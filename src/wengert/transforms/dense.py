@@ -315,10 +315,11 @@ def rows(run, first, last, consume):
 
 
 def _of_type(matrix, dtype):
-    """A matrix in C order, in the dtype of the inputs unless it is complex or traced."""
+    """A matrix in the dtype of the inputs unless it is complex, in C order unless it is traced."""
+    dtype = matrix.dtype if matrix.dtype.kind == "c" else dtype
     if holds_traced(matrix):
-        return matrix
-    return np.ascontiguousarray(matrix, dtype=matrix.dtype if matrix.dtype.kind == "c" else dtype)
+        return matrix if matrix.dtype == dtype else matrix.astype(dtype)
+    return np.ascontiguousarray(matrix, dtype=dtype)
 
 
 class VJP(Operator):
