@@ -232,6 +232,19 @@ KINKS = [
 ]
 
 
+@pytest.mark.parametrize("fun", [np.logaddexp, np.logaddexp2])
+def test_weights_of_logaddexp_are_those_of_mpmath_for_arrays_of_any_layout(fun):
+    base = mp.e if fun is np.logaddexp else mp.mpf(2)
+    a = np.random.default_rng(0).normal(size=(4, 5)) * 10.0 ** np.arange(-2, 3)
+    b = np.tile(a[0] + [0.1, -3.0, 20.0, -0.5, 1e-3], (4, 1))
+    partials = lookup(fun).partials
+    for x, y in ((a, b), (a.T, b.T), (a, b[0]), (a[0, 0], b), (a[1, 1], b[0, 1])):  # the first and the last are plain
+        right = np.vectorize(lambda p, q: float(1 / (1 + base ** (mp.mpf(q) - mp.mpf(p)))))
+        z = fun(x, y)
+        for found, expected in ((partials[0](z, x, y), right(x, y)), (partials[1](z, x, y), right(y, x))):
+            np.testing.assert_allclose(found, expected, rtol=2e-13)  # np.exp(-400) is within 400 ulp
+
+
 @pytest.mark.parametrize(("fun", "at", "expected"), KINKS)
 def test_partial_at_kink_follows_the_table(fun, at, expected):
     row = lookup(resolve(fun))

@@ -20,7 +20,7 @@ from wengert.dependence import Elementwise
 from wengert.registry import choosing, conditional, elementwise, positions, refuse, structural
 from wengert.rules import taylor
 from wengert.rules.broadcasting import aligned
-from wengert.rules.shapes import leading, unbroadcast
+from wengert.rules.shapes import leading, logaddexp_shares, unbroadcast
 
 POSITIVE = (0.1, 4.0)
 ANY = (-3.0, 3.0)
@@ -163,6 +163,9 @@ def logaddexp_weight(a, b, exp, rate):
     Two equal infinities get weight 1/2 each; their difference would be NaN.
     The larger exponential is divided out: the derivative of 1 / (1 + exp(gap)) would underflow.
     """
+    found = logaddexp_shares(a, b, rate)
+    if found is not None:
+        return found
     gap = np.where(np.isinf(a) & (a == b), 0.0, b - a)
     taken = gap - b
     lost = (b - (gap - taken)) - (a + taken)

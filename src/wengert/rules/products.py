@@ -139,7 +139,7 @@ def matmul_wrt_left(ybar, y, a, b, out=None):
     if axes == (1, 2, 1):
         return strong(ybar[:, None], b)
     if axes[1:] == (1, 1):
-        return strong(ybar[..., None], b)
+        return strong(ybar[..., None] if axes[0] else ybar, b)
     lead = leading(ybar, y)
     g, left, right = as_matrices(ybar, a, b)
     if ndim_of(right) == 2:  # a stack times one matrix: a single product with the tall matrix
@@ -159,7 +159,7 @@ def matmul_wrt_right(ybar, y, a, b, out=None):
     if axes == (1, 1, 2):
         return strong(a[:, None], ybar)
     if axes[1:] == (1, 1):
-        return strong(ybar[..., None], a)
+        return strong(ybar[..., None] if axes[0] else ybar, a)
     lead = leading(ybar, y)
     if ndim_of(b) == 1 and ndim_of(a) == 2:  # directions are rows of one matrix
         shape = shape_of(ybar)[:lead]

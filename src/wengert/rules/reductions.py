@@ -176,7 +176,7 @@ def extreme_share(a, extreme, axis, initial=None, where=True):
     count = np.sum(is_extreme, axis=axis, keepdims=True, dtype=extreme.dtype)
     if is_given(initial):
         count = count + np.equal(extreme, initial)
-    return np.where(np.isnan(extreme), np.nan, is_extreme / count)
+    return is_extreme / count  # 0 / 0 if the extreme is NaN
 
 
 def extreme_wrt_array(ybar, y, a, axis=None, out=None, keepdims=False, initial=None, where=True):

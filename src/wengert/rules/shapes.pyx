@@ -8,6 +8,7 @@ and the extra axes come first.
 
 cimport cython
 cimport numpy as cnp
+from libc.math cimport exp, exp2, isfinite, isinf
 
 import numpy as np
 
@@ -280,3 +281,48 @@ def interpolated_values(ybar, x, xp):
     for i in range(table.n):
         low[i] += high[i]
     return z[0].copy()
+
+
+# ---- logarithms of sums of exponentials at plain arrays
+
+
+@cython.cdivision(True)
+cdef double logaddexp_share(double a, double b, double rate) noexcept:
+    """Return exp(a) / (exp(a) + exp(b)) as ``wengert.rules.elementwise.logaddexp_weight`` does."""
+    cdef double gap = 0.0 if isinf(a) and a == b else b - a, taken = gap - b
+    cdef double lost = (b - (gap - taken)) - (a + taken), ratio
+    cdef bint is_less = gap > 0.0
+    if is_less:
+        gap, lost = -gap, -lost
+    ratio = exp(gap) if rate == 1.0 else exp2(gap)
+    if isfinite(lost):
+        ratio *= 1.0 + rate * lost
+    return ratio / (1.0 + ratio) if is_less else 1.0 / (1.0 + ratio)
+
+
+def logaddexp_shares(a, b, double rate):
+    """Return the weights of `a` in ``logaddexp(a, b)``, or with rate log(2) in ``logaddexp2``.
+
+    None unless each operand is a scalar or a plain array, all arrays of one shape.
+    """
+    cdef Py_ssize_t k
+    cdef Py_ssize_t[2] steps
+    cdef double[2] scalars
+    cdef const double *at[2]
+    cdef double *found
+    cdef object like = None
+    for k, x in enumerate((a, b)):
+        if type(x) is float64 or type(x) is float:
+            scalars[k] = x
+            at[k], steps[k] = &scalars[k], 0
+        elif is_plain(x) and (like is None or shape_of(x) == shape_of(like)):
+            at[k], steps[k], like = <const double *>cnp.PyArray_DATA(<cnp.ndarray>x), 1, x
+        else:
+            return None
+    if like is None:
+        return float64(logaddexp_share(scalars[0], scalars[1], rate))
+    y = np.empty(shape_of(like))
+    found = <double *>cnp.PyArray_DATA(<cnp.ndarray>y)
+    for k in range(cnp.PyArray_SIZE(<cnp.ndarray>y)):
+        found[k] = logaddexp_share(at[0][k * steps[0]], at[1][k * steps[1]], rate)
+    return y

@@ -158,11 +158,11 @@ cdef class Chunks:
             return self.number(u)
         if u in self.ones:
             return self.place[u]
-        return self.walks[u] if u not in self.place and self.is_one_a_row(u) else self.chunk_of(u)
+        return self.walks[u] if self.is_one_a_row(u) else self.chunk_of(u)
 
     cdef bint is_one_a_row(self, Py_ssize_t u) except -1:
-        """Return whether an array is constant along the inner axis."""
-        if u in self.place or u not in self.walks:
+        """Return whether an array is constant along the inner axis, also if a chunk holds it."""
+        if u not in self.walks:
             return u in self.ones
         w = self.walks[u]
         return self.kinds[w] == DOUBLES and self.inner[w] == 0 and self.is_regular(w)

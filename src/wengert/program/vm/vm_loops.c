@@ -158,18 +158,56 @@ static double wg_chunk_sum(const double *x, ptrdiff_t n) {
     return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
 }
 
-/* Reductions, instantiated per binary function of x and y; maximum and minimum propagate NaN. */
-#define WG_FOLDING(name, FIRST, BOTH)                                                                    \
-    static inline double wg_##name##_of_two(double x, double y) { return BOTH; }                         \
-    WG_VM_CLONES static double wg_##name##_of_row(const double *a, ptrdiff_t n) {                        \
-        double part[8] = {FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST};                       \
+/* Eight partial results of a reduction, each of every eighth element. Compilers do not vectorise comparisons here, and a
+ * maximum waits for the one before it, so that pairs of elements are compared first: the result is the same. */
+#if defined(__GNUC__) && defined(__x86_64__)
+typedef double wg_four __attribute__((vector_size(32), aligned(8), may_alias));
+typedef int64_t wg_mask __attribute__((vector_size(32)));
+#define WG_WHERE(mask, y, x) ((wg_four)(((wg_mask)(y) & (mask)) | ((wg_mask)(x) & ~(mask))))
+#define WG_FOUR_AT(i) (*(const wg_four *)(a + (i)))
+#define WG_EIGHTS(name, BOTH, FOUR, IN_PAIRS)                                                            \
+    WG_INLINE ptrdiff_t wg_##name##_eights(double *part, const double *a, ptrdiff_t n) {                 \
+        wg_four low = *(wg_four *)part, high = *(wg_four *)(part + 4), x, y;                             \
+        ptrdiff_t i = 0;                                                                                 \
+        for (; IN_PAIRS && i + 16 <= n; i += 16) {                                                       \
+            x = WG_FOUR_AT(i), y = WG_FOUR_AT(i + 8);                                                    \
+            y = FOUR, x = low;                                                                           \
+            low = FOUR;                                                                                  \
+            x = WG_FOUR_AT(i + 4), y = WG_FOUR_AT(i + 12);                                               \
+            y = FOUR, x = high;                                                                          \
+            high = FOUR;                                                                                 \
+        }                                                                                                \
+        for (; i + 8 <= n; i += 8) {                                                                     \
+            x = low, y = WG_FOUR_AT(i);                                                                  \
+            low = FOUR;                                                                                  \
+            x = high, y = WG_FOUR_AT(i + 4);                                                             \
+            high = FOUR;                                                                                 \
+        }                                                                                                \
+        *(wg_four *)part = low, *(wg_four *)(part + 4) = high;                                           \
+        return i;                                                                                        \
+    }
+#else
+#define WG_EIGHTS(name, BOTH, FOUR, IN_PAIRS)                                                            \
+    WG_INLINE ptrdiff_t wg_##name##_eights(double *part, const double *a, ptrdiff_t n) {                 \
         ptrdiff_t i, m;                                                                                  \
         for (i = 0; i + 8 <= n; i += 8)                                                                  \
             for (m = 0; m < 8; m++) {                                                                    \
                 const double x = part[m], y = a[i + m];                                                  \
                 part[m] = BOTH;                                                                          \
             }                                                                                            \
-        for (; i < n; i++) part[i & 7] = wg_##name##_of_two(part[i & 7], a[i]);                          \
+        return i;                                                                                        \
+    }
+#endif
+
+/* Reductions, instantiated per binary function of x and y; maximum and minimum propagate NaN. */
+#define WG_FOLDING(name, FIRST, BOTH, FOUR, IN_PAIRS)                                                    \
+    static inline double wg_##name##_of_two(double x, double y) { return BOTH; }                         \
+    WG_EIGHTS(name, BOTH, FOUR, IN_PAIRS)                                                                \
+    WG_VM_CLONES static double wg_##name##_of_row(const double *a, ptrdiff_t n) {                        \
+        double part[8] = {FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST};                       \
+        ptrdiff_t i, m;                                                                                  \
+        for (i = wg_##name##_eights(part, a, n); i < n; i++)                                             \
+            part[i & 7] = wg_##name##_of_two(part[i & 7], a[i]);                                         \
         for (m = 4; m > 0; m /= 2)                                                                       \
             for (i = 0; i < m; i++) part[i] = wg_##name##_of_two(part[i], part[i + m]);                  \
         return part[0];                                                                                  \
@@ -177,12 +215,8 @@ static double wg_chunk_sum(const double *x, ptrdiff_t n) {
     /* branch-free version for a row followed by readable memory, up to the next larger multiple of 8 */               \
     WG_INLINE double wg_##name##_of_inner_row(const double *a, ptrdiff_t n) {                            \
         double part[8] = {FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST}, half[4];              \
-        ptrdiff_t i, m;                                                                                  \
-        for (i = 0; i + 8 <= n; i += 8)                                                                  \
-            for (m = 0; m < 8; m++) {                                                                    \
-                const double x = part[m], y = a[i + m];                                                  \
-                part[m] = BOTH;                                                                          \
-            }                                                                                            \
+        const ptrdiff_t i = wg_##name##_eights(part, a, n);                                              \
+        ptrdiff_t m;                                                                                     \
         for (m = 0; m < 8; m++) {                                                                        \
             const double next = a[i + m], x = part[m], y = m < n - i ? next : FIRST;                     \
             part[m] = BOTH;                                                                              \
@@ -216,9 +250,9 @@ static double wg_chunk_sum(const double *x, ptrdiff_t n) {
                 }                                                                                        \
         }                                                                                                \
     }
-WG_FOLDING(sum, 0.0, x + y)
-WG_FOLDING(largest, -INFINITY, (((y > x) | (y != y)) ? y : x))
-WG_FOLDING(smallest, INFINITY, (((y < x) | (y != y)) ? y : x))
+WG_FOLDING(sum, 0.0, x + y, x + y, 0)
+WG_FOLDING(largest, -INFINITY, (((y > x) | (y != y)) ? y : x), WG_WHERE((y > x) | (y != y), y, x), 1)
+WG_FOLDING(smallest, INFINITY, (((y < x) | (y != y)) ? y : x), WG_WHERE((y < x) | (y != y), y, x), 1)
 
 static void wg_fold(const wg_code *c, const double *a, char *y, ptrdiff_t n) {
     switch (c->b >> 1) {
