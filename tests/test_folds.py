@@ -139,6 +139,19 @@ def test_softmax_needs_no_python_call():
     assert calls(wg.record(lambda x: np.sum(softmax(x) ** 2), x, exact=True)) != []
 
 
+def test_broadcast_sums_are_computed_where_they_are_read():
+    def f(x):
+        s = np.sum(x * x, axis=1)
+        return np.sum(np.sqrt(s[:, None] + s + 1.0 - 2.0 * (x @ x.T)))
+
+    x = RNG.normal(size=(100, 40))
+    program = wg.record(f, x)
+    assert program._vm.count == 3  # the sums of squares, the product, and all else in one pass over 100 x 100 elements
+    np.testing.assert_allclose(program(x), f(x), rtol=1e-14)
+    np.testing.assert_allclose(program.grad()(x), wg.grad(f, x), rtol=1e-13)
+    assert_same_bits(program.tiered(TIERS[-1])(x), program(x))
+
+
 def test_reduced_rows_read_again_are_compiled():
     if "llvm" not in TIERS:
         pytest.skip("llvmlite is not installed")

@@ -194,7 +194,7 @@ cdef bint stores_beside(Lowering low, Py_ssize_t i, Py_ssize_t s) except -1:
 
 
 cdef int sink_instructions(Lowering low, int32_t[::1] member) except -1:
-    """Sink instructions to the only step that uses them if they read just one stored array: avoids a store."""
+    """Sink instructions to the only step that uses them if they read just one large array: avoids a store."""
     cdef int32_t[::1] readers = int32s(low.n, -1)
     cdef int32_t *reader = &readers[0]              # the only step that reads a value; -1: none, -2: not sinkable
     cdef const int32_t *read = &low.read[0]
@@ -205,7 +205,7 @@ cdef int sink_instructions(Lowering low, int32_t[::1] member) except -1:
         reader[u] = -2
     for i in range(low.n - 1, -1, -1):
         op, here = low.op[i], member[i]
-        if reader[i] > here >= 0 and may_sink(low, i, here, reader[i]):
+        if reader[i] > here >= 0 and may_sink(low, i, here, reader[i], reader):
             low.step[i] = member[i] = here = reader[i]
         for j in range(low.first[i], low.first[i + 1]):
             u = read[j]
@@ -216,20 +216,44 @@ cdef int sink_instructions(Lowering low, int32_t[::1] member) except -1:
     return 0
 
 
-cdef bint may_sink(Lowering low, Py_ssize_t i, Py_ssize_t s, Py_ssize_t t) except -1:
-    """Return whether an instruction may move from vector step `s` to `t` without adding more than one array to read."""
+cdef bint may_sink(Lowering low, Py_ssize_t i, Py_ssize_t s, Py_ssize_t t, const int32_t *reader) except -1:
+    """Return whether an instruction may move from vector step `s` to `t` without adding more than one array to read.
+
+    The instructions of step `s` that it alone reads move with it.
+    """
     cdef Step here = low.steps[s], there = low.steps[t]
-    cdef Py_ssize_t j, u, base = -1
-    if here.kind != VECTOR or there.kind != VECTOR or machine_op[low.op[i]] < 0 or here.shape != there.shape:
+    if here.kind != VECTOR or there.kind != VECTOR or here.shape != there.shape:
         return False
+    return array_read(low, i, s, math.prod(here.shape), reader, NO_ARRAY, MAX_SUNK) >= SMALL_ARRAYS
+
+
+cdef Py_ssize_t array_read(Lowering low, Py_ssize_t i, Py_ssize_t s, Py_ssize_t size, const int32_t *reader,
+                           Py_ssize_t found, int depth) except? -1:
+    """Return the one large array that an instruction of step `s` reads, with those that it alone reads.
+
+    SMALL_ARRAYS if it reads only arrays of few elements that are broadcast, which stay in the cache; NO_ARRAY if none,
+    and MANY_ARRAYS if several, or if it cannot move.
+    """
+    cdef Py_ssize_t j, u
+    if machine_op[low.op[i]] < 0 or depth == 0:
+        return MANY_ARRAYS
     for j in range(low.first[i], low.first[i + 1]):
         u = low.read[j]
         if low.is_scalar(u):
             continue
-        if low.step[u] >= s or base >= 0 and base != low.under[u]:
-            return False
-        base = low.under[u]
-    return base >= 0
+        if low.step[u] == s and low.under[u] == u and low.count[u] == 1 and reader[u] != -2:
+            found = array_read(low, u, s, size, reader, found, depth - 1)
+        elif low.step[u] >= s:
+            return MANY_ARRAYS
+        elif MIN_BROADCAST * math.prod(low.layout(low.under[u]).shape) <= size:
+            found = max(found, SMALL_ARRAYS)
+        elif found >= 0 and found != low.under[u]:
+            return MANY_ARRAYS
+        else:
+            found = low.under[u]
+        if found == MANY_ARRAYS:
+            return MANY_ARRAYS
+    return found
 
 
 cdef int find_last_uses(Lowering low) except -1:

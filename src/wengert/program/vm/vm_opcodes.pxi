@@ -8,6 +8,10 @@ cdef enum:
     NUMBERS, VECTOR, PACKING, MOVING, NATIVE, PYTHON        # kinds of steps in the schedule
     CUBE = 1100, FOURTH, ROOT               # opcodes of powers with constant exponent
     END = 1 << 30                           # position of the last use of an output
+    MIN_BROADCAST = 8       # times that an array is repeated from which reading it costs nothing
+    MAX_SUNK = 8            # length of the chains of instructions that are sunk
+    MANY_ARRAYS = -4
+    NO_ARRAY, SMALL_ARRAYS      # -3, -2: results of `array_read` beside the numbers of values
     MIN_IN_WORKSPACE = 1 << 16              # bytes from which a call's result goes to the workspace, to reuse its pages
 
 cdef dict CONSTANT_POWERS = {CUBE: "CUBE", FOURTH: "FOURTH", ROOT: "ROOT"}
