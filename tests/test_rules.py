@@ -245,6 +245,17 @@ def test_weights_of_logaddexp_are_those_of_mpmath_for_arrays_of_any_layout(fun):
             np.testing.assert_allclose(found, expected, rtol=2e-13)  # np.exp(-400) is within 400 ulp
 
 
+def test_partials_of_arctan2_are_the_same_for_arrays_of_any_layout():
+    special = np.array([0.0, 1.0, -2.0, inf, -inf, nan, 1e200, 1e-200])
+    a, b = np.meshgrid(special, special)
+    with np.errstate(all="ignore"):
+        for partial in lookup(np.arctan2).partials:
+            plain = partial(np.arctan2(a, b), a.copy(), b.copy())
+            np.testing.assert_array_equal(plain, partial(np.arctan2(a, b).T, a.T, b.T).T)
+            np.testing.assert_array_equal(plain, partial(np.arctan2(a, b), special[None, :], special[:, None]))
+            np.testing.assert_array_equal(plain[:, 2], partial(np.arctan2(-2.0, special), -2.0, special))
+
+
 @pytest.mark.parametrize(("fun", "at", "expected"), KINKS)
 def test_partial_at_kink_follows_the_table(fun, at, expected):
     row = lookup(resolve(fun))

@@ -20,7 +20,7 @@ from wengert.dependence import Elementwise
 from wengert.registry import choosing, conditional, elementwise, positions, refuse, structural
 from wengert.rules import taylor
 from wengert.rules.broadcasting import aligned
-from wengert.rules.shapes import leading, logaddexp_shares, unbroadcast
+from wengert.rules.shapes import arctan2_partials, leading, logaddexp_partials, unbroadcast
 
 POSITIVE = (0.1, 4.0)
 ANY = (-3.0, 3.0)
@@ -163,7 +163,7 @@ def logaddexp_weight(a, b, exp, rate):
     Two equal infinities get weight 1/2 each; their difference would be NaN.
     The larger exponential is divided out: the derivative of 1 / (1 + exp(gap)) would underflow.
     """
-    found = logaddexp_shares(a, b, rate)
+    found = logaddexp_partials(a, b, rate)
     if found is not None:
         return found
     gap = np.where(np.isinf(a) & (a == b), 0.0, b - a)
@@ -211,16 +211,19 @@ elementwise(
 elementwise(np.arctan, lambda y, x: 1 / (1 + x * x), domain=(ANY,), taylor=taylor.arctangent)
 
 
-def arctan2_partial(y, a, b, other):
-    """Return other / (a^2 + b^2) without overflow; 0 at the origin and where an operand is infinite."""
-    radius = np.hypot(a, b)
+def arctan2_partial(y, a, b, side):
+    """Return b / (a^2 + b^2), or -a / (a^2 + b^2), without overflow; 0 at the origin and where one is infinite."""
+    found = arctan2_partials(a, b, side)
+    if found is not None:
+        return found
+    radius, other = np.hypot(a, b), -a if side else b
     return np.where((radius == 0) | np.isinf(radius), 0.0 * y, other / radius / radius)
 
 
 elementwise(
     np.arctan2,
-    lambda y, a, b: arctan2_partial(y, a, b, b),
-    lambda y, a, b: arctan2_partial(y, a, b, -a),
+    lambda y, a, b: arctan2_partial(y, a, b, 0),
+    lambda y, a, b: arctan2_partial(y, a, b, 1),
     domain=(ANY, ANY),
     taylor=taylor.angle,
 )

@@ -131,6 +131,8 @@ def tall(z, lead):
 
 
 def matmul_wrt_left(ybar, y, a, b, out=None):
+    if ndim_of(ybar) == 0:  # fast path of two vectors
+        return strong(ybar, b)
     axes = ndim_of(ybar), ndim_of(a), ndim_of(b)
     if axes == (2, 2, 2):  # fast paths of the common cases
         return strong_matmul(ybar, transposed(b))
@@ -139,7 +141,7 @@ def matmul_wrt_left(ybar, y, a, b, out=None):
     if axes == (1, 2, 1):
         return strong(ybar[:, None], b)
     if axes[1:] == (1, 1):
-        return strong(ybar[..., None] if axes[0] else ybar, b)
+        return strong(ybar[..., None], b)
     lead = leading(ybar, y)
     g, left, right = as_matrices(ybar, a, b)
     if ndim_of(right) == 2:  # a stack times one matrix: a single product with the tall matrix
@@ -153,13 +155,15 @@ def matmul_wrt_left(ybar, y, a, b, out=None):
 
 
 def matmul_wrt_right(ybar, y, a, b, out=None):
+    if ndim_of(ybar) == 0:
+        return strong(ybar, a)
     axes = ndim_of(ybar), ndim_of(a), ndim_of(b)
     if axes == (2, 2, 2):
         return strong_matmul(transposed(a), ybar)
     if axes == (1, 1, 2):
         return strong(a[:, None], ybar)
     if axes[1:] == (1, 1):
-        return strong(ybar[..., None] if axes[0] else ybar, a)
+        return strong(ybar[..., None], a)
     lead = leading(ybar, y)
     if ndim_of(b) == 1 and ndim_of(a) == 2:  # directions are rows of one matrix
         shape = shape_of(ybar)[:lead]
@@ -397,6 +401,8 @@ def is_matmul(a, b, axes_of):
 
 def wrt_left(axes_of):
     def pullback(ybar, y, a, b, out=None):
+        if ndim_of(ybar) == 0:  # fast path of two vectors or scalars
+            return strong(ybar, b)
         if is_scaling(a, b):
             return scaling_wrt(ybar, y, a, b)
         if is_matmul(a, b, axes_of):
@@ -408,6 +414,8 @@ def wrt_left(axes_of):
 
 def wrt_right(axes_of):
     def pullback(ybar, y, a, b, out=None):
+        if ndim_of(ybar) == 0:
+            return strong(ybar, a)
         if is_scaling(a, b):
             return scaling_wrt(ybar, y, b, a)
         if is_matmul(a, b, axes_of):
@@ -485,6 +493,8 @@ facts(np.outer, expansion=expansions.outer, lowering="outer")
 
 def vdot_wrt(ybar, x, other):
     """Both operands are flattened; conjugation is omitted, as this rule is for real operands."""
+    if ndim_of(ybar) == 0 and shape_of(x) == shape_of(other):
+        return strong(ybar, other)
     return reshaped(strong(ybar[..., None], raveled(other)), shape_of(ybar) + shape_of(x))
 
 

@@ -8,7 +8,7 @@ and the extra axes come first.
 
 cimport cython
 cimport numpy as cnp
-from libc.math cimport exp, exp2, isfinite, isinf
+from libc.math cimport exp, exp2, hypot, isfinite, isinf
 
 import numpy as np
 
@@ -283,7 +283,9 @@ def interpolated_values(ybar, x, xp):
     return z[0].copy()
 
 
-# ---- logarithms of sums of exponentials at plain arrays
+# ---- partials of functions of two operands at plain arrays
+
+ctypedef double (*Partial)(double a, double b, double parameter) noexcept
 
 
 @cython.cdivision(True)
@@ -300,11 +302,17 @@ cdef double logaddexp_share(double a, double b, double rate) noexcept:
     return ratio / (1.0 + ratio) if is_less else 1.0 / (1.0 + ratio)
 
 
-def logaddexp_shares(a, b, double rate):
-    """Return the weights of `a` in ``logaddexp(a, b)``, or with rate log(2) in ``logaddexp2``.
+@cython.cdivision(True)
+cdef double arctan2_slope(double a, double b, double side) noexcept:
+    """Return the partial of ``arctan2`` in `a`, or in `b` if `side` is 1."""
+    cdef double radius = hypot(a, b)
+    if radius == 0.0 or isinf(radius):
+        return 0.0 * (a + b) if a != a or b != b else 0.0
+    return (-a if side == 1.0 else b) / radius / radius
 
-    None unless each operand is a scalar or a plain array, all arrays of one shape.
-    """
+
+cdef object partials(Partial partial, a, b, double parameter):
+    """Return a partial at each element; None unless each operand is a scalar or a plain array, all of one shape."""
     cdef Py_ssize_t k
     cdef Py_ssize_t[2] steps
     cdef double[2] scalars
@@ -320,9 +328,19 @@ def logaddexp_shares(a, b, double rate):
         else:
             return None
     if like is None:
-        return float64(logaddexp_share(scalars[0], scalars[1], rate))
+        return float64(partial(scalars[0], scalars[1], parameter))
     y = np.empty(shape_of(like))
     found = <double *>cnp.PyArray_DATA(<cnp.ndarray>y)
     for k in range(cnp.PyArray_SIZE(<cnp.ndarray>y)):
-        found[k] = logaddexp_share(at[0][k * steps[0]], at[1][k * steps[1]], rate)
+        found[k] = partial(at[0][k * steps[0]], at[1][k * steps[1]], parameter)
     return y
+
+
+def logaddexp_partials(a, b, rate):
+    """Return the partials of ``logaddexp`` in `a`, with rate log(2) of ``logaddexp2``; None for other arrays."""
+    return partials(logaddexp_share, a, b, rate)
+
+
+def arctan2_partials(a, b, side):
+    """Return the partials of ``arctan2`` in operand 0 or 1; None for other arrays than plain ones."""
+    return partials(arctan2_slope, a, b, side)
