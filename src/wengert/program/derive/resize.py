@@ -23,9 +23,10 @@ from wengert.program.ir.opcodes import Op
 #: elements of the operands over those of their stand-ins from which on a smaller trace pays
 MIN_REDUCTION = 4
 
-#: axes of this length and shorter keep it; the primes are far from them, so that no rule derives one from the other
+#: axes of this length and shorter keep it; the primes are far from them and from each other, so that no difference of
+#: lengths in a trace is a number that it could contain for another reason
 MAX_KEPT = 3
-PRIMES = (17, 19, 23, 29, 31, 37)
+PRIMES = (17, 23, 31, 41, 53, 67)
 
 #: constants that no rule computes from a length
 _NEUTRAL = frozenset((0.0, 0.5, 1.0, 2.0, math.inf))

@@ -115,17 +115,12 @@ def empty(kind):
 
 
 def example_of(kind):
-    """Return an array of ones, with twos on the diagonal of square matrices, or a scalar 1, of a type.
-
-    Rules are traced at such operands: functions of matrices warn, or are undefined, at singular ones.
-    """
+    """Return an array of ones, or a scalar 1, of a type."""
     dtype, shape, _ = kind
     if not shape:
         return dtype.type(1)
     found = empty(kind)
     found[...] = 1
-    if len(shape) > 1 and shape[-1] == shape[-2] and dtype.kind != "b":
-        np.einsum("...ii->...i", found)[...] = 2
     return found
 
 
