@@ -160,34 +160,32 @@ static double wg_chunk_sum(const double *x, ptrdiff_t n) {
 
 /* Eight partial results of a reduction, each of every eighth element. Compilers do not vectorise comparisons here, and a
  * maximum waits for the one before it, so that pairs of elements are compared first: the result is the same. */
-#if defined(__GNUC__) && defined(__x86_64__)
-typedef double wg_four __attribute__((vector_size(32), aligned(8), may_alias));
-typedef int64_t wg_mask __attribute__((vector_size(32)));
-#define WG_WHERE(mask, y, x) ((wg_four)(((wg_mask)(y) & (mask)) | ((wg_mask)(x) & ~(mask))))
-#define WG_FOUR_AT(i) (*(const wg_four *)(a + (i)))
-#define WG_EIGHTS(name, BOTH, FOUR, IN_PAIRS)                                                            \
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__aarch64__))
+typedef double wg_pair __attribute__((vector_size(16), aligned(8), may_alias));
+typedef int64_t wg_mask __attribute__((vector_size(16)));
+#define WG_WHERE(mask, y, x) ((wg_pair)(((wg_mask)(y) & (mask)) | ((wg_mask)(x) & ~(mask))))
+#define WG_PAIR_AT(i) (*(const wg_pair *)(a + (i)))
+#define WG_EIGHTS(name, BOTH, PAIR, IN_PAIRS)                                                            \
     WG_INLINE ptrdiff_t wg_##name##_eights(double *part, const double *a, ptrdiff_t n) {                 \
-        wg_four low = *(wg_four *)part, high = *(wg_four *)(part + 4), x, y;                             \
-        ptrdiff_t i = 0;                                                                                 \
-        for (; IN_PAIRS && i + 16 <= n; i += 16) {                                                       \
-            x = WG_FOUR_AT(i), y = WG_FOUR_AT(i + 8);                                                    \
-            y = FOUR, x = low;                                                                           \
-            low = FOUR;                                                                                  \
-            x = WG_FOUR_AT(i + 4), y = WG_FOUR_AT(i + 12);                                               \
-            y = FOUR, x = high;                                                                          \
-            high = FOUR;                                                                                 \
-        }                                                                                                \
-        for (; i + 8 <= n; i += 8) {                                                                     \
-            x = low, y = WG_FOUR_AT(i);                                                                  \
-            low = FOUR;                                                                                  \
-            x = high, y = WG_FOUR_AT(i + 4);                                                             \
-            high = FOUR;                                                                                 \
-        }                                                                                                \
-        *(wg_four *)part = low, *(wg_four *)(part + 4) = high;                                           \
+        wg_pair sum[4], x, y;                                                                            \
+        ptrdiff_t i = 0, m;                                                                              \
+        memcpy(sum, part, sizeof(sum));                                                                  \
+        for (; IN_PAIRS && i + 16 <= n; i += 16)                                                         \
+            for (m = 0; m < 4; m++) {                                                                    \
+                x = WG_PAIR_AT(i + 2 * m), y = WG_PAIR_AT(i + 8 + 2 * m);                                \
+                y = PAIR, x = sum[m];                                                                    \
+                sum[m] = PAIR;                                                                           \
+            }                                                                                            \
+        for (; i + 8 <= n; i += 8)                                                                       \
+            for (m = 0; m < 4; m++) {                                                                    \
+                x = sum[m], y = WG_PAIR_AT(i + 2 * m);                                                   \
+                sum[m] = PAIR;                                                                           \
+            }                                                                                            \
+        memcpy(part, sum, sizeof(sum));                                                                  \
         return i;                                                                                        \
     }
 #else
-#define WG_EIGHTS(name, BOTH, FOUR, IN_PAIRS)                                                            \
+#define WG_EIGHTS(name, BOTH, PAIR, IN_PAIRS)                                                            \
     WG_INLINE ptrdiff_t wg_##name##_eights(double *part, const double *a, ptrdiff_t n) {                 \
         ptrdiff_t i, m;                                                                                  \
         for (i = 0; i + 8 <= n; i += 8)                                                                  \
@@ -200,9 +198,9 @@ typedef int64_t wg_mask __attribute__((vector_size(32)));
 #endif
 
 /* Reductions, instantiated per binary function of x and y; maximum and minimum propagate NaN. */
-#define WG_FOLDING(name, FIRST, BOTH, FOUR, IN_PAIRS)                                                    \
+#define WG_FOLDING(name, FIRST, BOTH, PAIR, IN_PAIRS)                                                    \
     static inline double wg_##name##_of_two(double x, double y) { return BOTH; }                         \
-    WG_EIGHTS(name, BOTH, FOUR, IN_PAIRS)                                                                \
+    WG_EIGHTS(name, BOTH, PAIR, IN_PAIRS)                                                                \
     WG_VM_CLONES static double wg_##name##_of_row(const double *a, ptrdiff_t n) {                        \
         double part[8] = {FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST};                       \
         ptrdiff_t i, m;                                                                                  \
