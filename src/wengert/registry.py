@@ -204,50 +204,7 @@ class Primitive:
         Dotted name under which the row object itself is found, if it is not in the registry.
     """
 
-    __slots__ = (
-        "adjoints",
-        "batching",
-        "choices",
-        "complex_parts",
-        "condition",
-        "continuous",
-        "curvature",
-        "dependence",
-        "domain",
-        "expansion",
-        "fits",
-        "fun",
-        "home",
-        "is_formula",
-        "jvps",
-        "keywords",
-        "kind",
-        "lowering",
-        "most",
-        "name",
-        "native",
-        "on_complex",
-        "opcode",
-        "partials",
-        "rank_one",
-        "reason",
-        "route",
-        "scalars",
-        "selects",
-        "sequence",
-        "signature",
-        "simpler",
-        "slope",
-        "sparsity",
-        "stacked",
-        "static",
-        "taylor",
-        "undefined",
-        "unheeded",
-        "variadic",
-        "vjps",
-        "watch",
-    )
+    __slots__ = ("fun", "kind", "name", *_DEFAULTS)
 
     def __init__(self, fun, kind, **columns):
         self.fun = None if isinstance(fun, str) else fun

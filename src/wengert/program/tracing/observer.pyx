@@ -11,9 +11,6 @@ from wengert.features import import_code, warning_code
 from wengert.program.tracing.purity import verdict
 
 cdef extern from "Python.h":
-    bint PyDict_Next(object d, Py_ssize_t *at, PyObject **key, PyObject **value)
-    Py_ssize_t PyDict_Size(object d)
-
     ctypedef struct PyFrameObject
     ctypedef int (*Py_tracefunc)(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) except -1
     ctypedef struct PyThreadState:
