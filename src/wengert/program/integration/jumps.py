@@ -85,11 +85,12 @@ def jump_between(f: Callable, low: float, high: float) -> tuple[float, float] | 
         return bisected(f, difference(size), low, high)
 
 
-def change(p: Any) -> Any:
-    """Return the parameters, each slightly changed."""
+def change(p: Any, size: Any = None) -> Any:
+    """Return the parameters, each slightly changed, relative to their sizes, by default their own."""
     p = np.asarray(p) + 0.0
+    size = np.abs(p) if size is None else size
     signs = np.cos(np.arange(1.0, p.size + 1)).reshape(p.shape)
-    return (p + CHANGE * np.where(p == 0, 1.0, np.abs(p)) * signs)[()]
+    return (p + CHANGE * np.where(size == 0, 1.0, size) * signs)[()]
 
 
 def along(f: Callable, start: float, y: np.ndarray, end: float, z: np.ndarray) -> Callable:
@@ -113,7 +114,8 @@ def moving_jump(f: Callable, g: Callable, steps: list, start: float | None = Non
         pair = jump_between(along(f, *step), step[0], step[2])
         if pair is None:
             continue
-        changed = g if pair[0] == start else (lambda t, y: g(t, change(y)))
+        size = np.maximum(abs(step[1]), abs(step[3]))  # the state may vanish at the jump
+        changed = g if pair[0] == start else (lambda t, y, size=size: g(t, change(y, size)))
         if moves(along(f, *step), along(changed, *step), pair):
             return pair[0]
     return None
