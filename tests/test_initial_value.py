@@ -714,3 +714,50 @@ def test_interval_of_length_zero():
 
 def test_nothing_traced():
     assert wg.grad(lambda a: a * final(1.0), 2.0) == final(1.0)
+
+
+#: right-hand sides that switch where a state vanishes
+SWITCHES = {
+    "sign": lambda t, y, p: np.stack([y[1], -np.sign(y[0]) * p]),
+    "where": lambda t, y, p: np.stack([y[1], np.where(y[0] > 0, -p, 0.5 * p)]),
+    "branch": lambda t, y, p: np.stack([y[1], -p if y[0] > 0 else 0.5 * p]),
+    "dry friction": lambda t, y, p: np.stack([y[1], -p * y[0] - 0.1 * np.sign(y[1])]),
+}
+
+
+@pytest.mark.parametrize("method", ["RK45", "Radau", "LSODA"])
+@pytest.mark.parametrize("name", SWITCHES)
+def test_switches_where_a_state_vanishes_are_refused(name, method):
+    def final(p):
+        return solve_ivp(SWITCHES[name], (0, 2.5), [1.0, 0.3], method, args=(p,), rtol=1e-6, max_step=0.1).y[0, -1]
+
+    for derivative in (wg.grad(final), wg.derivative(final), wg.compile(wg.grad(final))):
+        with pytest.raises(wg.NonSmoothError, match="jumps at t = "):
+            derivative(1.0)
+
+
+def free_fall(p):
+    """Height of a mass that a spring pulls down from height 1, and lets go at height 0."""
+    return solve_ivp(
+        lambda t, y: np.stack([y[1], -p * np.maximum(y[0], 0.0)]), (0, 2.5), [1.0, 0.0], rtol=1e-9, atol=1e-11
+    ).y[0, -1]
+
+
+def test_kinks_have_first_derivatives_but_no_second_ones():
+    def exact(p):  # cos(w t) until t = pi / (2 w), then at constant velocity
+        w = np.sqrt(p)
+        return -w * (2.5 - np.pi / (2 * w))
+
+    np.testing.assert_allclose(free_fall(1.0), exact(1.0), rtol=1e-6)
+    for derivative in (wg.grad(free_fall), wg.derivative(free_fall), wg.compile(wg.grad(free_fall))):
+        np.testing.assert_allclose(derivative(1.0), -1.25, rtol=1e-6)
+    for derivative in (wg.hessian(free_fall), wg.compile(wg.hessian(free_fall))):
+        with pytest.raises(wg.NonSmoothError, match="has a kink at t = 1.57"):
+            derivative(1.0)
+
+
+def test_kinks_at_fixed_times_have_second_derivatives():
+    def final(p):  # y = exp(-p integral of abs(t - 1))
+        return solve_ivp(lambda t, y: -p * np.abs(t - 1.0) * y, (0, 2), [1.0], "Radau", rtol=1e-9, atol=1e-11).y[0, -1]
+
+    np.testing.assert_allclose(wg.hessian(final, 0.7), np.exp(-0.7), rtol=1e-6)

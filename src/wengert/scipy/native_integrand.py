@@ -20,6 +20,7 @@ from wengert.core.operands import var
 from wengert.errors import GuardError, LevelError, NonSmoothError, TracedValueError, UnsupportedFunctionError
 from wengert.implicit.recorded import sliced
 from wengert.program.derivatives import NotDerivable
+from wengert.program.integration.continuity import is_continuous
 from wengert.program.integration.integrand import Callback
 from wengert.program.integration.system import inlined, parts_of
 from wengert.program.ir.ir import Listing, c_strides, kind_of, operands
@@ -30,7 +31,6 @@ from wengert.program.record import trace_alone
 from wengert.program.signature import Form, Result, Slot
 from wengert.program.tracing.closure import NotReplayable
 from wengert.program.tracing.trace import recording
-from wengert.scipy.recorded_integration import is_continuous
 
 #: order of the highest partial derivatives with a program, and maximum number of elements of its result
 MAX_ORDER, MAX_ELEMENTS = 2, 4096

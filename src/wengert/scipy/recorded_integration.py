@@ -10,7 +10,7 @@ Where the right-hand side may jump at times that depend on values, derivatives e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -25,6 +25,7 @@ from wengert.errors import GuardError
 from wengert.implicit.recorded import sliced
 from wengert.program.integration.builder import integration_row
 from wengert.program.integration.calls import Integration
+from wengert.program.integration.continuity import has_fixed_jumps
 from wengert.program.integration.events import Events, Limited, events_row, limited_row
 from wengert.program.integration.methods import EXPLICIT, IMPLICIT
 from wengert.program.integration.shared import shared_integration, shared_system
@@ -53,79 +54,7 @@ MAX_ADVANCED = 16
 #: options of SciPy's methods
 OPTIONS = {"rtol", "atol", "first_step", "max_step"}
 
-#: instructions without a jump: continuous functions, and those that move elements
-CONTINUOUS = {
-    *map(int, OPCODES.values()),
-    *map(int, (Op.INPUT, Op.CONST, Op.ARRAY, Op.LOAD, Op.VIEW, Op.PACK, Op.PLACE, Op.PUT, Op.SUM)),
-    *map(int, (Op.GATHER, Op.SCATTER)),
-}
-
 _EPS = np.finfo(float).eps
-
-
-def has_fixed_jumps(system: System) -> bool:
-    """Return whether a right-hand side can only jump at fixed times, which have no derivatives.
-
-    Such jumps are where a function of nothing but the time jumps, and where a branch depends on nothing but the time.
-    Other branches are guards: the program fails where another one is taken, so it does not pass a jump there.
-    """
-    count = len(system.others)
-    return system._memoised(
-        ("fixed jumps", count),
-        lambda: all(_has_fixed_jumps(each.program._listing, count > 0) for each in (system, *system.others)),
-    )
-
-
-def _has_fixed_jumps(code, has_branches):
-    guarded = [int(code.a[v]) for v in np.flatnonzero(code.op == Op.GUARD)] if has_branches else []
-    needed: set = set()
-    todo = [*code.outputs, *guarded]
-    while todo:
-        v = todo.pop()
-        if v not in needed:
-            needed.add(v)
-            todo += operands(code, v)
-    of_time = _functions_of_time(code, sorted(needed))
-    return all(v in of_time for v in guarded) and all(v in of_time or is_continuous(code, v, of_time) for v in needed)
-
-
-def _functions_of_time(code, values):
-    """Return which values depend on no other element of x than the first one, given the values in their order."""
-    found: set = set()
-    starting = set(code.inputs)  # x, and views that start as x does
-    for v in values:
-        given = operands(code, v)
-        if v in starting or (code.op[v] == Op.VIEW and given[0] in starting and _is_start(code, v)):
-            starting.add(v)
-        if v not in code.inputs and all(w in found or (w in starting and _is_first(code, v)) for w in given):
-            found.add(v)
-    return found
-
-
-def _is_start(code, v):
-    """Return whether a view consists of the first elements of its array, in order."""
-    offset, shape, strides = code.views[code.b[v]]
-    return offset == 0 and len(shape) == 1 and strides == (8,)
-
-
-def _is_first(code, v):
-    """Return whether an instruction that reads an array reads its first element."""
-    if code.op[v] == Op.LOAD:
-        return code.b[v] == 0
-    return code.op[v] == Op.VIEW and code.views[code.b[v]][0] == 0 and math.prod(code.views[code.b[v]][1]) == 1
-
-
-def is_continuous(code: Any, v: int, of_time: Collection = ()) -> bool:
-    """Return whether an instruction is continuous, where functions of the time are taken as constants."""
-    op = code.op[v]
-    if op == Op.SELECT:
-        return code.a[v] in of_time
-    if op != Op.CALL:
-        return int(op) in CONTINUOUS
-    call = code.calls[code.a[v]]
-    return call.row is not None and (
-        call.row.scalars in PRODUCTS | FOLDS or call.row.is_continuous(call.args, call.kwargs)
-    )
 
 
 def is_too_large(system: System, method: str) -> bool:

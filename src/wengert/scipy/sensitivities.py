@@ -17,18 +17,25 @@ from wengert.containers import plain_copy
 from wengert.core.dispatch import dispatch
 from wengert.core.levels import Unrecorded, caught, outside
 from wengert.core.operands import var
-from wengert.errors import ConvergenceError, GuardError, LevelError, TracedValueError, UnsupportedFunctionError
+from wengert.errors import (
+    ConvergenceError,
+    GuardError,
+    LevelError,
+    NonSmoothError,
+    TracedValueError,
+    UnsupportedFunctionError,
+)
 from wengert.implicit.stripped import Abstracted
 from wengert.program.derivatives import NotDerivable
 from wengert.program.integration import methods
-from wengert.program.integration.calls import Integration
+from wengert.program.integration.calls import Integration, KinkError
+from wengert.program.integration.continuity import has_fixed_jumps
 from wengert.program.integration.shared import shared_integration, shared_system
 from wengert.program.record import trace_alone
 from wengert.program.tracing.closure import NotReplayable
 from wengert.scipy.integral import joined, parted
 from wengert.scipy.recorded_integration import (
     from_pairs,
-    has_fixed_jumps,
     is_too_large,
     on_pairs,
     pairs,
@@ -201,6 +208,8 @@ class _Function:
         try:
             with outside(), np.errstate(all="ignore"):
                 return self.value(*operands)
+        except KinkError as error:
+            raise NonSmoothError(f"{self.name}: {error}") from None
         except GuardError as error:
             raise ConvergenceError(
                 f"{self.name}: the derivative: {error}. Change the method or the tolerances, or integrate up to an "

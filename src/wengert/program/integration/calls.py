@@ -27,6 +27,7 @@ from wengert.errors import GuardError
 from wengert.program.derivatives import NotDerivable
 from wengert.program.integration import field, jumps, methods, sweeps
 from wengert.program.integration.builder import Builder, adjoint_row, moved_row
+from wengert.program.integration.continuity import has_fixed_jumps
 from wengert.program.integration.system import MissingBranch, System, WiderPattern
 from wengert.program.ir.call import Call, Operand, perturbed
 from wengert.program.ir.ir import Listing
@@ -52,6 +53,10 @@ SENSITIVITIES = ("auto", "forward", "discrete", "adjoint")
 
 def _is_number(x):
     return type(x) in (bool, int, float)
+
+
+class KinkError(GuardError):
+    """A second derivative does not exist, or lacks a term."""
 
 
 class Integration:
@@ -177,7 +182,9 @@ class Integration:
         y = np.empty((system.copies, len(times) - 2, system.states))
         times, keeps = np.ascontiguousarray(times), memory is not None
         fields = [self.field(start, parameters)]
-        stepper, is_implicit = methods.stepper(method, self.options_of(method), memory or 0.0)
+        options, may_bend = self.options_of(method), self.may_bend(keeps)
+        options = options | {"may_jump": True} if may_bend else options
+        stepper, is_implicit = methods.stepper(method, options, memory or 0.0)
         if is_implicit:
             fields.append(fields[0] if system.copies == 1 else field.bound(field.Field, primal, parameters[:1]))
             fields.append(field.bound(field.Jacobian, primal, parameters[:1]))
@@ -188,6 +195,8 @@ class Integration:
             stepper.monitor = None
         if self.options["may_jump"] and system.copies > 1:
             self.check_jumps(stepper.doubtful, times[0], start, parameters)
+        if may_bend:
+            self.check_bends(stepper.doubtful, times[0], start, parameters)
         for each in {id(each): each for each in fields}.values():
             each.settle(keeps)
         return stepper, y
@@ -216,6 +225,32 @@ class Integration:
                 f"the right-hand side jumps at t = {time:.6g}, and the time of the jump depends on variables, which "
                 "gives the derivative a further term: end the integration there by a terminal event, and continue "
                 "from its state"
+            )
+
+    def may_bend(self, is_swept):
+        """Return whether this is part of a second derivative, and first derivatives of the right-hand side may jump."""
+        order = len(self.system.directions) + (is_swept and not self.options["is_rough"])
+        return order > 1 and self.system.copies > 1 and not has_fixed_jumps(self.system.primal.pushed())
+
+    def check_bends(self, steps, first, start, parameters):
+        """Raise if a tangent of the right-hand side jumps in a step, elsewhere for other parameters or states."""
+        primal, n = self.system.primal, self.system.states
+        p = field.with_random_direction(parameters[:1])
+        direction = field.with_random_direction(np.ones((1, n)))[1]
+        moved = np.concatenate([jumps.change(p[:1]), p[1:]])
+        bound = [field.bound(field.Field, primal.pushed(), np.ascontiguousarray(x)) for x in (p, moved)]
+
+        def tangents(own):
+            return lambda t, y: own.slope(t, np.concatenate([y, direction]))[n:]
+
+        time = jumps.moving_jump(*map(tangents, bound), steps, None if start[1:].any() else first)
+        for own in bound:
+            own.settle()
+        if time is not None:
+            raise KinkError(
+                f"the right-hand side has a kink at t = {time:.6g}, and the time of the kink depends on variables, "
+                "which gives second derivatives a further term: end the integration there by a terminal event, and "
+                "continue from its state"
             )
 
     def field(self, start, parameters):

@@ -29,6 +29,9 @@ NEGLIGIBLE = 1e-7
 #: relative change of parameters
 CHANGE = 1e-6
 
+#: least size of an element of a state, relative to the largest one, for its change
+SMALL = 1e-3
+
 
 def moves(f: Callable, g: Callable, pair: tuple[float, float]) -> bool:
     """Return whether the jump of `f` between neighbouring numbers is elsewhere in `g`, its changed version."""
@@ -114,7 +117,8 @@ def moving_jump(f: Callable, g: Callable, steps: list, start: float | None = Non
         pair = jump_between(along(f, *step), step[0], step[2])
         if pair is None:
             continue
-        size = np.maximum(abs(step[1]), abs(step[3]))  # the state may vanish at the jump
+        size = np.maximum(abs(step[1]), abs(step[3]))
+        size = np.maximum(size, SMALL * np.max(size, initial=0.0))  # an element may vanish at the jump, in a short step
         changed = g if pair[0] == start else (lambda t, y, size=size: g(t, change(y, size)))
         if moves(along(f, *step), along(changed, *step), pair):
             return pair[0]
