@@ -19,7 +19,8 @@ from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced, value_of
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianError
-from wengert.implicit.conditions import Constraint, Problem, check_bounds, ends_of_bounds, guess, identify
+from wengert.implicit.conditions import Constraint, Problem, ends_of_bounds, guess, identify
+from wengert.implicit.limits import check_bounds
 from wengert.implicit.solve import Hybr, NotFound, decorator, root_decorator, solution
 from wengert.implicit.theorem import (
     check_options,

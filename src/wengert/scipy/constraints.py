@@ -16,7 +16,8 @@ from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import NonSmoothError
-from wengert.implicit.conditions import Constraint, check_closed, vector
+from wengert.implicit.conditions import Constraint, vector
+from wengert.implicit.limits import check_closed
 from wengert.scipy.mirror import Value
 
 

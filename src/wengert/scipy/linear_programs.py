@@ -12,7 +12,8 @@ from wengert.containers import plain_copy
 from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced
 from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianError
-from wengert.implicit.conditions import check_bounds, ends_of_bounds
+from wengert.implicit.conditions import ends_of_bounds
+from wengert.implicit.limits import check_bounds
 from wengert.implicit.theorem import with_bits
 from wengert.scipy.constraints import Bounds, LinearConstraint, as_bounds, check_integers, dense
 from wengert.scipy.minima import Minimum

@@ -27,7 +27,6 @@ from wengert.implicit.conditions import (
     NEAR,
     Problem,
     WeaklyActive,
-    check_bounds,
     degenerate_vertex,
     ends_of_bounds,
     guess,
@@ -35,6 +34,7 @@ from wengert.implicit.conditions import (
     moving_limits,
     weak_vertex,
 )
+from wengert.implicit.limits import check_bounds
 from wengert.implicit.theorem import total_order, with_bits
 from wengert.scipy.constraints import (
     Bounds,
