@@ -323,9 +323,9 @@ class Plan:
         nodes, users, seeds, objects, _, self.lazy = reached or self.reached(root)
         seeds = [*seeds, *[id(value) for value in nodes if self.is_seed(value)]]
         self.copying = {id(value) for value in nodes if is_copying(value)}
-        if not self.copying and self.lazy and any(map(_holds_constants, objects.values())):
-            if may_copy_arrays([value for value in self.lazy.values() if isinstance(value, (type, types.FunctionType))]):
-                self.copying.add(None)
+        has_constants = self.lazy and not self.copying and any(map(_holds_constants, objects.values()))
+        if has_constants and may_copy_arrays(self.lazy.values()):
+            self.copying.add(None)  # what copies may be a function that has a plan of its own
         self.written = {id(cell) for value in nodes if self.copying for cell in assigned_cells(value)}
         while seeds:
             key = seeds.pop()
@@ -499,9 +499,9 @@ class Plan:
                 return False
             if held_by(space_of(value)) != held:
                 return False
-        for ref, known, state in self.loose:
+        for ref, known, state_now in self.loose:
             value = ref()
-            if value is None or state(value) != known:
+            if value is None or state_now(value) != known:
                 return False
         return True
 

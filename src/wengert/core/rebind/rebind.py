@@ -22,8 +22,10 @@ Invariants
   and the number of plans that may keep their own key alive (those with classes or of namespaces made by `exec`) is
   bounded.
 
-Cost.  A plan explores at most `MAX_FUNCTIONS` functions.  Functions of a module beyond them are copied when they are
-first called, each by a plan of its own that explores nothing else.
+Cost.  A plan explores f, the functions made inside of it, and the objects that it holds.  Functions and classes of
+modules have plans of their own, which are made when they are first called (`stubs`), so that only code that runs is
+inspected.  A call from outside checks the plans of all functions that f has used so far; each function has one copy,
+which others hold, and which is updated in place if its plan is made anew.
 
 Classes stay themselves, so that identity and `isinstance` hold, and are replaced where they are called or read from:
 by a global name, an attribute of a module, a variable (`rename` inserts a call of `_callee`), and an attribute of a

@@ -384,7 +384,8 @@ class Code:
     """
 
     __slots__ = ("assigned", "bare", "calls_variables", "imports", "latest", "loaded", "mentioned", "methods",
-                 "modules", "names", "naming", "owners", "passed", "paths", "ref", "strings", "uses", "written")  # fmt: skip
+                 "modules", "names", "naming", "owners", "passed", "paths", "ref", "strings", "uses",
+                 "written")  # fmt: skip
 
     def __init__(self, code):
         self.names, self.assigned, self.written, self.imports = set(), set(), set(), set()

@@ -37,7 +37,17 @@ from wengert.core.rebind.rename import BUILTINS, codes_in
 _UNCERTAIN = {dis.opmap[name] for name in ("IMPORT_NAME", "PUSH_NULL")}
 _MAX_PLAIN = 8  # number of functions beyond which it is not worth finding out that they reach nothing
 
-__all__ = ["MethodStub", "PropertyStub", "has_own_plan", "is_certain", "is_held_by_module",  "may_copy_arrays", "plain_functions", "reaches_more_than", "stub_of"]
+__all__ = [
+    "MethodStub",
+    "PropertyStub",
+    "has_own_plan",
+    "is_certain",
+    "is_held_by_module",
+    "may_copy_arrays",
+    "plain_functions",
+    "reaches_more_than",
+    "stub_of",
+]
 
 
 def stub_of(name: str | None, value) -> Callable:
