@@ -7,6 +7,7 @@ import pytest
 
 import wengert as wg
 from wengert.errors import GuardError
+from wengert.program import record
 from wengert.program.derive import source_transform
 
 
@@ -295,6 +296,28 @@ def test_rules_traced_at_small_shapes_are_those_at_full_shapes(name, word, monke
     assert str(made[0]) == str(made[1])
     assert made[0]._listing.types == made[1]._listing.types
     wg.clear_caches()
+
+
+@pytest.mark.parametrize("transform", [wg.grad, wg.value_and_grad, wg.hvp])
+def test_derivative_is_made_again_where_its_guards_against_nan_fail(transform, monkeypatch):
+    """The adjoint of a product meets 0 times infinity, in rows that the function does not use."""
+    matrix = np.random.default_rng(1).normal(size=(40, 40))
+    matrix[:2, 0] = np.inf, -np.inf
+    x, v = np.linspace(1.0, 2.0, 40), np.linspace(-1.0, 1.0, 40)
+
+    def f(x, a):
+        return np.sum((a @ x)[2:] ** 3)
+
+    tried, trace = [], record.trace
+    monkeypatch.setattr(record, "trace", lambda *args: tried.append(args[-1]) or trace(*args))
+    g = transform(wg.compile(f, tier="vm"))
+    for scale in (1.0, 0.5):
+        given = (scale * x, v, matrix) if transform is wg.hvp else (scale * x, matrix)
+        with np.errstate(invalid="ignore"):
+            found, expected = g(*given), transform(f)(*given)
+        np.testing.assert_allclose(wg.ravel(found)[0], wg.ravel(expected)[0], rtol=1e-12)
+    assert tried == [True, False]  # assumes_finite
+    assert g.paths == 1
 
 
 ASKED = (np.shape, np.ndim, np.size)
