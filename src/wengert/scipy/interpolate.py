@@ -19,7 +19,7 @@ from wengert.core.operands import var as _var
 from wengert.errors import ConvergenceError as _ConvergenceError
 from wengert.errors import UnsupportedFunctionError as _UnsupportedFunctionError
 from wengert.rules.scipy import interpolate as _rules
-from wengert.rules.scipy import splines as _splines
+from wengert.rules.scipy import splines as _spline_rules
 from wengert.rules.scipy.functions import Functions as _Functions
 from wengert.scipy import linalg as _linalg
 from wengert.scipy import namespace as _namespace
@@ -43,9 +43,9 @@ def _lapack(names, arrays=(), **options):
 def _fitpack(name):
     """Copy a module that calls FITPACK, which is in C since SciPy 1.18."""
     original = vars(_importlib.import_module(f"scipy.interpolate.{name}"))
-    kinds = {"_fitpack": _splines.Fitpack, "dfitpack": _splines.FortranFitpack}
+    kinds = {"_fitpack": _spline_rules.Fitpack, "dfitpack": _spline_rules.FortranFitpack}
     if "dfitpack" in original:
-        kinds["_fitpack"] = _splines.FortranFitpack
+        kinds["_fitpack"] = _spline_rules.FortranFitpack
     return _copy(f"scipy.interpolate.{name}", **{x: kind(original[x]) for x, kind in kinds.items() if x in original})
 
 
@@ -66,7 +66,7 @@ def _random_order(rng):
 _polyint = _copy("scipy.interpolate._polyint", check_random_state=_random_order)
 _barycentric = _polyint.BarycentricInterpolator
 _barycentric.__init__ = _inspect.unwrap(_barycentric.__init__)
-_bsplines = _copy("scipy.interpolate._bsplines", _dierckx=_splines.Splines, get_lapack_funcs=_lapack)
+_bsplines = _copy("scipy.interpolate._bsplines", _dierckx=_spline_rules.Splines, get_lapack_funcs=_lapack)
 _fitpack_py = _copy("scipy.interpolate._fitpack_py")
 _pieces = _copy(
     "scipy.interpolate._interpolate",
@@ -102,7 +102,7 @@ def _make_lsq_spline(x, y, t, k=3, w=None, axis=0, check_finite=True, *, method=
         *map(_var.plain, (x, y, t)), k, None if w is None else _var.plain(w), axis
     )
     y = _np.moveaxis(y, axis, 0)
-    a = _splines.design(t, k, x)
+    a = _spline_rules.design(t, k, x)
     scaled, right = (a, y) if w is None else (a * w[:, None], y * _np.reshape(w, (-1,) + (1,) * (_np.ndim(y) - 1)))
     flat = _np.reshape(right, (_np.shape(y)[0], -1))
     c = _np.reshape(_np.linalg.solve(scaled.T @ scaled, scaled.T @ flat), (-1, *_np.shape(y)[1:]))
@@ -135,7 +135,7 @@ def _knots_of(x, k, t):
             f"{_at()}: leave out bbox=, xb=, xe=, ub= and ue="
         )
     if len(t) == len(x) + k + 1:
-        return _namespace.with_value(_splines.interpolating_knots(x, k), t)
+        return _namespace.with_value(_spline_rules.interpolating_knots(x, k), t)
     return _np.concatenate([_np.repeat(x[:1], k + 1), t[k + 1 : -k - 1], _np.repeat(x[-1:], k + 1)])
 
 
@@ -149,7 +149,7 @@ def _splrep(x, y, w=None, xb=None, xe=None, k=3, task=0, s=None, t=None, full_ou
     if t is None and ier not in (-1, -2):  # neither an interpolating spline nor a polynomial
         raise _chosen_knots("splrep")
     knots = _knots_of(x, k, knots)
-    c = _np.concatenate([_splines.fitted(x, y, w, knots, k), _np.zeros(k + 1)])
+    c = _np.concatenate([_spline_rules.fitted(x, y, w, knots, k), _np.zeros(k + 1)])
     return knots, _namespace.with_value(c, value), k
 
 
@@ -162,7 +162,8 @@ def _splprep(x, w=None, u=None, ub=None, ue=None, k=3, task=0, s=None, t=None, f
     if u is None:
         u = _namespace.with_value(_part_of_length(x), places)
     knots = _knots_of(u, k, knots)
-    c = [_namespace.with_value(_splines.fitted(u, y, None, knots, k), of_y) for y, of_y in zip(x, value, strict=True)]
+    fits = [_spline_rules.fitted(u, y, None, knots, k) for y in x]
+    c = [_namespace.with_value(fit, of_y) for fit, of_y in zip(fits, value, strict=True)]
     return [knots, c, k], u
 
 
@@ -267,7 +268,7 @@ class NdBSpline:
         xi = _rules.points_of(xi, len(self.t))
         orders = [0] * len(self.t) if nu is None else [int(n) for n in nu]
         flat = _np.reshape(xi, (-1, _np.shape(xi)[-1]))
-        y = _splines.tensor_values(self.t, self.k, self.c, flat, orders)
+        y = _spline_rules.tensor_values(self.t, self.k, self.c, flat, orders)
         y = _np.reshape(y, _np.shape(xi)[:-1] + _np.shape(y)[1:])
 
         def values(xi, c):
@@ -286,7 +287,7 @@ def _make_ndbspl(points, values, k=3, **options):
     made = _grids_of_scipy.make_ndbspl(points, _var.plain(values), k, **options)
     if not _var.is_traced(values):
         return NdBSpline._of(made)
-    c = _splines.tensor_coefficients(made.t, made.k, points, values)
+    c = _spline_rules.tensor_coefficients(made.t, made.k, points, values)
     exact = _np.asarray(_var.plain(c))
     error = _np.max(_np.abs(made.c - exact)) / _np.max(_np.abs(exact))
     if error > 1e-10:  # SciPy's spline is another function of the values than the interpolating one
@@ -347,7 +348,7 @@ def _fill_spline(spline, name, x, y, w, options):
         if name == "UnivariateSpline" and made._data[-1] not in (-1, -2):
             raise _chosen_knots(name)
         t = _knots_of(x, k, t)
-        found = _splines.fitted(x, y, w, t, k)
+        found = _spline_rules.fitted(x, y, w, t, k)
         found = _namespace.with_value(_np.concatenate([found, _np.zeros(len(c) - len(found))]), c)
         spline._eval_args = t, found, k
         spline._data = (x, y, *spline._data[2:8], t, found, *spline._data[10:])
@@ -375,7 +376,7 @@ class RectBivariateSpline(_splines.RectBivariateSpline):
         vars(self).update(vars(_namespace.recast(made)))
         if _var.is_traced(z):
             tx, ty, c = made.tck
-            found = _splines.tensor_coefficients((tx, ty), made.degrees, (_np.asarray(x), _np.asarray(y)), z)
+            found = _spline_rules.tensor_coefficients((tx, ty), made.degrees, (_np.asarray(x), _np.asarray(y)), z)
             self.tck = tx, ty, _namespace.with_value(_np.ravel(found), c)
 
 
@@ -400,7 +401,7 @@ class _FittedSurface:
                     f"scipy.interpolate.{name} chooses knots by iterations: use LSQBivariateSpline with knots, or "
                     "RBFInterpolator with smoothing="
                 )
-            parts = _splines.design(tx, kx, _np.asarray(x)), _splines.design(ty, ky, _np.asarray(y))
+            parts = _spline_rules.design(tx, kx, _np.asarray(x)), _spline_rules.design(ty, ky, _np.asarray(y))
             a = _np.reshape(parts[0][:, :, None] * parts[1][:, None, :], (len(x), -1))
             a, z = (a, z) if w is None else (a * _np.asarray(w)[:, None], z * w)
             self.tck = tx, ty, _namespace.with_value(_np.linalg.pinv(a) @ z, c)
