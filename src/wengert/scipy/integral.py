@@ -68,7 +68,9 @@ class Integrand:
     #: number of differentiations
     order = 0
 
-    def __init__(self, f: Callable, args: tuple, is_batched: bool = False, point: tuple | None = None, is_nested: bool = False):
+    def __init__(
+        self, f: Callable, args: tuple, is_batched: bool = False, point: tuple | None = None, is_nested: bool = False
+    ):
         self.code, self.is_batched = Abstracted(f, args), is_batched
         if is_recording():  # a program runs it when the variables of f have their final values
             self.code.live = None

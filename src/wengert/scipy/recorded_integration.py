@@ -9,7 +9,6 @@ Where the right-hand side may jump at times that depend on values, derivatives e
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
@@ -30,11 +29,9 @@ from wengert.program.integration.events import Events, Limited, events_row, limi
 from wengert.program.integration.methods import EXPLICIT, IMPLICIT
 from wengert.program.integration.shared import shared_integration, shared_system
 from wengert.program.integration.system import MissingBranch, System
-from wengert.program.ir.call import FOLDS, PRODUCTS, Operand
 from wengert.program.ir.call import Call as ProgramCall
-from wengert.program.ir.ir import c_strides, kind_of, operands
-from wengert.program.ir.opcode_table import OPCODES
-from wengert.program.ir.opcodes import Op
+from wengert.program.ir.call import Operand
+from wengert.program.ir.ir import c_strides, kind_of
 from wengert.program.passes import pipeline
 from wengert.program.program import Program
 from wengert.program.signature import Form, Result, Slot

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import scipy.integrate
 
@@ -130,7 +132,7 @@ class Continuous:
         g = g.reshape(every.size, n)
         stops = np.concatenate([[begin], every])
         order = np.argsort(np.abs(stops - begin), kind="stable")[::-1]
-        for k, earlier in zip(order[:-1], order[1:]):
+        for k, earlier in itertools.pairwise(order):
             w = w + (g[k - 1] if k else 0.0)
             if stops[k] != stops[earlier] and w.any():
                 w, more = self.segment(stops[k], stops[earlier], w)
