@@ -1378,6 +1378,22 @@ def test_functions_passed_on_keep_identity_and_signature(install):
     assert wg.grad(lambda x: module.compares(x) + module.shows(x))(1.0) == 6.0
 
 
+def test_threads_that_use_functions_for_the_first_time_at_once(install):
+    module = install(stages=STAGES)
+    barrier, found = threading.Barrier(8), []
+
+    def run():
+        barrier.wait()
+        found.append([wg.grad(f)(1.0) for f in (module.outer, module.of_object, module.compares)])
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [[4.0, 5.0, 3.0]] * 8
+
+
 def test_deep_recursion_needs_no_more_frames(install):
     deep = install(stages=STAGES).deep
     n = sys.getrecursionlimit() - 200

@@ -226,8 +226,9 @@ def _new_plan(root):
 
 def _resolved(value):
     """Replacement of a function or a class by its own plan; while that is made, a stub."""
-    if id(value) in state.making:
-        return stub_of(None, value)
+    with lock:  # another thread may be making it
+        if id(value) in state.making:
+            return stub_of(None, value)
     return _rebound(value) if type(value) is types.FunctionType else _proxy_of(value, _plan_of(value))
 
 
