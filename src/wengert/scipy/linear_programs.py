@@ -12,7 +12,7 @@ from wengert.containers import plain_copy
 from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced
 from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianError
-from wengert.implicit.conditions import ends_of_bounds
+from wengert.implicit.conditions import ends_of_bounds, vector
 from wengert.implicit.limits import check_bounds
 from wengert.implicit.theorem import with_bits
 from wengert.scipy.constraints import Bounds, LinearConstraint, as_bounds, check_integers, dense
@@ -205,9 +205,12 @@ def _independent(name, constraints):
             kept.append((k, i, row, is_traced))
     found = []
     for k, c in enumerate(constraints):
-        left = [i for i in range(np.shape(c.A)[0]) if (k, i) not in dropped]
-        ends = [np.reshape(end, (-1,)) + np.zeros(np.shape(c.A)[0]) for end in (c.lb, c.ub)]
-        found.append(c if len(left) == len(ends[0]) else LinearConstraint(c.A[left], *(end[left] for end in ends)))
+        n = np.shape(c.A)[0]
+        left = [i for i in range(n) if (k, i) not in dropped]
+        if len(left) < n:
+            low = vector(c.lb, n)[left]
+            c = LinearConstraint(c.A[left], low, low if c.ub is c.lb else vector(c.ub, n)[left])
+        found.append(c)
     return found
 
 
@@ -221,7 +224,8 @@ def _on_free(name, constraint, held, free):
     """Return a constraint on the free variables, or None if it has none and cannot change."""
     A = dense(constraint.A)
     shift = A @ held
-    low, high = constraint.lb - shift, constraint.ub - shift
+    low = constraint.lb - shift
+    high = low if constraint.ub is constraint.lb else constraint.ub - shift
     if np.any(plain_copy(A)[:, free] != 0):
         return LinearConstraint(A[:, free], low, high)
     size = AT_LIMIT * np.maximum(1, np.abs(plain_copy(A)) @ np.abs(held))

@@ -24,7 +24,6 @@ from wengert.core.operands.var import holds_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianError, UnsupportedFunctionError
 from wengert.implicit.conditions import (
-    NEAR,
     Problem,
     WeaklyActive,
     degenerate_vertex,
@@ -224,28 +223,15 @@ class Minimum:
             check_bounds(call.name, bounds)
         low, high = ends_of_bounds(bounds, n)
         constraints = read_constraints(constraints, found.x, call.name) if constraints else []
-        is_bounded = not np.all(np.isinf(plain_copy(low)) & np.isinf(plain_copy(high)))
-        if not constraints and (not is_bounded or self._is_inside(plain_copy(low), plain_copy(high))):
-            before = noted()
-            try:
-                gradient = api.grad(phi)
-                success = found.success or (has_stalled and self._is_stationary(gradient(found.x)))
-                self.x = call.solution(gradient, found.x, success, found.message, symmetric=True)
-                return
-            except ConvergenceError:
-                if not is_bounded:
-                    raise
-                forget(before)  # the solution may be at a bound that the solver has not reached
+        if not constraints and np.all(np.isinf(plain_copy(low)) & np.isinf(plain_copy(high))):
+            gradient = api.grad(phi)
+            success = found.success or (has_stalled and self._is_stationary(gradient(found.x)))
+            self.x = call.solution(gradient, found.x, success, found.message, symmetric=True)
+            return
         self.x = found.x
         problem = Problem(phi, low, high, constraints, call.name)
         if problem.reads_traced(found.x) or call.holds_traced:
             self._constrain(problem)
-
-    def _is_inside(self, low, high):
-        """Return whether all bounds are too far away to be active, so that the gradient vanishes at the solution."""
-        x = self.found.x
-        is_inside = np.all(np.minimum(x - low, high - x) > NEAR * np.maximum(1, np.abs(x)))
-        return bool(is_inside) and self.call.options["on_failure"] == "raise"
 
     def _constrain(self, problem):
         """Make the solution a function of traced values by the conditions of its active set."""

@@ -323,8 +323,8 @@ class Plan:
         nodes, users, seeds, objects, _, self.lazy = reached or self.reached(root)
         seeds = [*seeds, *[id(value) for value in nodes if self.is_seed(value)]]
         self.copying = {id(value) for value in nodes if is_copying(value)}
-        has_constants = self.lazy and not self.copying and any(map(_holds_constants, objects.values()))
-        if has_constants and may_copy_arrays(self.lazy.values()):
+        holds_constants = isinstance(root, type) or any(map(_holds_constants, objects.values()))  # or an object may
+        if self.lazy and not self.copying and holds_constants and may_copy_arrays(self.lazy.values()):
             self.copying.add(None)  # what copies may be a function that has a plan of its own
         self.written = {id(cell) for value in nodes if self.copying for cell in assigned_cells(value)}
         while seeds:
