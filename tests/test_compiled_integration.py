@@ -546,7 +546,7 @@ def test_jumps_that_depend_on_variables_raise(rate):
     p = np.array([0.55])
     program = wg.record(final, p)
     assert integrates(program)
-    assert program(p) == pytest.approx(final(p), rel=1e-8)
+    assert program(p) == pytest.approx(final(p), rel=1e-6)  # rounding decides which steps across a jump are accepted
     for derivative in (program.grad(), program.jacobian(), program.hessian()):
         with pytest.raises(wg.GuardError, match=r"jumps at t = .* depends on variables"):
             derivative(p)
