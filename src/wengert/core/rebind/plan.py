@@ -44,11 +44,10 @@ from wengert.core.rebind.follow import (
     top_package,
 )
 from wengert.core.rebind.modules import ModuleInUse, ModuleProxy, import_alias, proxied
-from wengert.core.rebind.proxies import ClassAttribute, ClassDescriptor, class_key, leaf_of, make_proxy_class, share
+from wengert.core.rebind.proxies import ClassAttribute, ClassDescriptor, leaf_of, make_proxy_class, share
 from wengert.core.rebind.registration import (
     CLASSES,
     array_bases,
-    as_plain,
     constant,
     holds_module,
     is_class_held,
@@ -61,7 +60,6 @@ from wengert.core.rebind.registration import (
     lookup,
     passed,
     plans,
-    register_wrapper,
     state,
     templates,
 )
@@ -77,8 +75,16 @@ from wengert.core.rebind.stubs import (
     stub_of,
 )
 from wengert.core.rebind.tables import TABLES, table
+from wengert.core.rebind.wrappers import (
+    REFLECTED,
+    dispatching,
+    keeping_plain,
+    partial_like,
+    reflected,
+    seeing_replacement,
+)
 
-__all__ = ["Plan", "dispatching", "like", "partial_like"]
+__all__ = ["Plan"]
 
 _MAX_PINNED = 4096  # maximum number of plans that may keep their own key alive
 _MAX_OBJECTS = 100  # number of objects in one plan beyond which attributes of objects are not followed
@@ -101,10 +107,6 @@ def _pin(root):
     while len(_pinned) > _MAX_PINNED:
         plans.pop(_pinned.popleft(), None)
 
-
-_OPERATORS = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or".split()
-#: reflected methods of operators, with the name of the method of the left operand
-_REFLECTED = {f"__r{name}__": f"__{name}__" for name in _OPERATORS}
 
 
 #: types of values that refer to no function of the user
@@ -631,10 +633,10 @@ class Plan:
     def method(self, cls, name, value, memo):
         """Return the replacement of a method."""
         method = self.build(value, memo)
-        if name in _REFLECTED and type(method) is types.FunctionType:
-            method = _reflected(name, method)
+        if name in REFLECTED and type(method) is types.FunctionType:
+            method = reflected(name, method)
         if name == "__array_ufunc__" and type(method) is types.FunctionType and not is_array_class(cls):
-            method = _seeing_replacement(method)
+            method = seeing_replacement(method)
         if type(method) is functools.cached_property:
             method.__set_name__(cls, name)
         return method
@@ -671,7 +673,7 @@ class Plan:
         if kind is functools.partialmethod:
             return kind(self.build(value.func, memo), *value.args, **value.keywords)
         if kind is functools.cached_property:
-            return kind(_keeping_plain(self.build(value.func, memo)))
+            return kind(keeping_plain(self.build(value.func, memo)))
         if kind in WRAPPERS and kind is not LRU:
             return kind(*(self.build(part, memo) for part in parts_of(value)))
         if kind is types.ModuleType:
@@ -773,99 +775,7 @@ class Plan:
         return recipe
 
 
-def _reflected(name, method):
-    """Return a reflected method of a proxy class that gives precedence to the left operand where the original does.
-
-    Python asks the right operand first if its class derives from that of the left one, as a proxy class always does,
-    and has another method.
-    """
-
-    def run(self, other, *modulo):
-        own, left = class_key(type(self)), class_key(type(other))
-        if own is not left and getattr(own, name) is not getattr(left, name, None):
-            return method(self, other, *modulo)
-        forward = getattr(type(self) if own is left else type(other), _REFLECTED[name], None)
-        y = NotImplemented if forward is None else forward(other, self, *modulo)
-        return method(self, other, *modulo) if y is NotImplemented and own is not left else y
-
-    return like(method, run)
-
-
-def _seeing_replacement(method):
-    """Return a method ``__array_ufunc__`` that gets the ufunc that followed code sees under its name."""
-
-    def run(self, ufunc, *args, **kwargs):
-        _, ufunc, _ = REGISTERED.get(id(ufunc), (None, ufunc, None))
-        return method(self, ufunc, *args, **kwargs)
-
-    return like(method, run)
-
-
-def like(f, run):
-    """Return `run` with the name and the attributes of f."""
-    run.__dict__ = f.__dict__
-    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
-        setattr(run, name, getattr(f, name))
-    return run
-
-
-def _keeping_plain(f):
-    """Wrap the function of a cached property, whose results outlive the derivative, to return constants as plain."""
-
-    @functools.wraps(f)
-    def run(self):
-        return as_plain(f(self))
-
-    return run
-
-
-def partial_like(value, args, keywords):
-    """A partial with other parts, the function first, and the attributes of `value`."""
-    new = functools.partial(*args, **keywords)
-    new.__dict__ = value.__dict__
-    return new
-
-
-def dispatching(f):
-    """Return a function that calls the copy of the implementation that `f`, of `functools.singledispatch`, selects."""
-
-    def run(*args, **kwargs):
-        if not args:
-            return f(**kwargs)  # raises
-        return lookup.replaced(f.dispatch(args[0].__class__))(*args, **kwargs)
-
-    return like(f, run)
-
-
-class _DispatchingMethod:
-    """The same for a method made by `functools.singledispatchmethod`."""
-
-    def __init__(self, method, _):
-        self._wengert_of = method
-
-    def __getattr__(self, name):
-        return getattr(self._wengert_of, name)
-
-    def __get__(self, owner, cls):
-        dispatch = self._wengert_of.dispatcher.dispatch
-
-        def run(*args, **kwargs):
-            if not args:
-                return self._wengert_of.__get__(owner, cls)(**kwargs)  # raises
-            method = dispatch(args[0].__class__)
-            if type(method) in (staticmethod, classmethod):
-                method = type(method)(lookup.replaced(method.__func__))
-            else:
-                method = lookup.replaced(method)
-            return method.__get__(owner, cls)(*args, **kwargs)
-
-        return like(self._wengert_of.func, run)
-
-
 def _is_data_descriptor(cls, name):
     """Return whether the class controls access to the attribute by a data descriptor."""
     found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
     return hasattr(type(found), "__set__")
-
-
-register_wrapper(functools.singledispatchmethod, lambda method: method.dispatcher, _DispatchingMethod)

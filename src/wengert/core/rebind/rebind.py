@@ -62,7 +62,7 @@ from wengert.core.rebind.follow import (
     top_package,
 )
 from wengert.core.rebind.modules import ModuleInUse, ModuleProxy
-from wengert.core.rebind.plan import Plan, dispatching, partial_like
+from wengert.core.rebind.plan import Plan
 from wengert.core.rebind.proxies import share
 from wengert.core.rebind.registration import (
     CLASSES,
@@ -85,6 +85,7 @@ from wengert.core.rebind.rename import BUILTINS, CALLEE
 from wengert.core.rebind.stores import written_parameters
 from wengert.core.rebind.stubs import stub_of
 from wengert.core.rebind.tables import TABLES, table
+from wengert.core.rebind.wrappers import dispatching, partial_like
 
 __all__ = [
     "full_name",

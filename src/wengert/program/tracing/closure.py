@@ -41,12 +41,13 @@ from wengert.core.rebind.follow import (
     module_reads,
 )
 from wengert.core.rebind.modules import ModuleProxy
-from wengert.core.rebind.plan import Plan, like, partial_like
+from wengert.core.rebind.plan import Plan
 from wengert.core.rebind.proxies import make_proxy_class
 from wengert.core.rebind.rebind import in_use, rebound, with_own_copies
 from wengert.core.rebind.registration import constant, running_plan
 from wengert.core.rebind.rename import BUILTINS, Alias, private, read, rename
 from wengert.core.rebind.stubs import reaches_more_than
+from wengert.core.rebind.wrappers import like, partial_like
 from wengert.program.ir.identity import Same
 from wengert.program.tracing.environment import StateGuards
 from wengert.program.tracing.observer import Observer, Watch

@@ -1,0 +1,105 @@
+"""Wrappers of functions and methods: they run the replacement, and look like the original."""
+
+import functools
+
+from wengert.core.rebind.follow import REGISTERED
+from wengert.core.rebind.proxies import class_key
+from wengert.core.rebind.registration import as_plain, lookup, register_wrapper
+
+__all__ = ["REFLECTED", "dispatching", "keeping_plain", "like", "partial_like", "reflected", "seeing_replacement"]
+
+_OPERATORS = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or".split()
+#: reflected methods of operators, with the name of the method of the left operand
+REFLECTED = {f"__r{name}__": f"__{name}__" for name in _OPERATORS}
+
+
+def reflected(name, method):
+    """Return a reflected method of a proxy class that gives precedence to the left operand where the original does.
+
+    Python asks the right operand first if its class derives from that of the left one, as a proxy class always does,
+    and has another method.
+    """
+
+    def run(self, other, *modulo):
+        own, left = class_key(type(self)), class_key(type(other))
+        if own is not left and getattr(own, name) is not getattr(left, name, None):
+            return method(self, other, *modulo)
+        forward = getattr(type(self) if own is left else type(other), REFLECTED[name], None)
+        y = NotImplemented if forward is None else forward(other, self, *modulo)
+        return method(self, other, *modulo) if y is NotImplemented and own is not left else y
+
+    return like(method, run)
+
+
+def seeing_replacement(method):
+    """Return a method ``__array_ufunc__`` that gets the ufunc that followed code sees under its name."""
+
+    def run(self, ufunc, *args, **kwargs):
+        _, ufunc, _ = REGISTERED.get(id(ufunc), (None, ufunc, None))
+        return method(self, ufunc, *args, **kwargs)
+
+    return like(method, run)
+
+
+def like(f, run):
+    """Return `run` with the name and the attributes of f."""
+    run.__dict__ = f.__dict__
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(run, name, getattr(f, name))
+    return run
+
+
+def keeping_plain(f):
+    """Wrap the function of a cached property, whose results outlive the derivative, to return constants as plain."""
+
+    @functools.wraps(f)
+    def run(self):
+        return as_plain(f(self))
+
+    return run
+
+
+def partial_like(value, args, keywords):
+    """A partial with other parts, the function first, and the attributes of `value`."""
+    new = functools.partial(*args, **keywords)
+    new.__dict__ = value.__dict__
+    return new
+
+
+def dispatching(f):
+    """Return a function that calls the copy of the implementation that `f`, of `functools.singledispatch`, selects."""
+
+    def run(*args, **kwargs):
+        if not args:
+            return f(**kwargs)  # raises
+        return lookup.replaced(f.dispatch(args[0].__class__))(*args, **kwargs)
+
+    return like(f, run)
+
+
+class _DispatchingMethod:
+    """The same for a method made by `functools.singledispatchmethod`."""
+
+    def __init__(self, method, _):
+        self._wengert_of = method
+
+    def __getattr__(self, name):
+        return getattr(self._wengert_of, name)
+
+    def __get__(self, owner, cls):
+        dispatch = self._wengert_of.dispatcher.dispatch
+
+        def run(*args, **kwargs):
+            if not args:
+                return self._wengert_of.__get__(owner, cls)(**kwargs)  # raises
+            method = dispatch(args[0].__class__)
+            if type(method) in (staticmethod, classmethod):
+                method = type(method)(lookup.replaced(method.__func__))
+            else:
+                method = lookup.replaced(method)
+            return method.__get__(owner, cls)(*args, **kwargs)
+
+        return like(self._wengert_of.func, run)
+
+
+register_wrapper(functools.singledispatchmethod, lambda method: method.dispatcher, _DispatchingMethod)
