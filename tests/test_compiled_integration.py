@@ -875,6 +875,18 @@ def test_adjoint_equations_along_a_sparse_system_back_in_time():
     np.testing.assert_allclose(wg.grad(loss, p, args=("adjoint",)), wg.grad(loss, p, args=("discrete",)), rtol=1e-6)
 
 
+@pytest.mark.parametrize("method", ["BDF", "Radau"])
+def test_adjoint_equations_start_with_steps_below_the_spacing_of_times(method):
+    def loss(p):
+        found = wg.scipy.integrate.solve_ivp(
+            lambda t, y: np.stack([-1e12 * (y[0] - p[0] * y[1]), -0.01 * y[1]]), (0.0, 60.0), [p[0], 1.0], method,
+            [60.0], rtol=1e-6, atol=1e-9, sensitivity="adjoint",
+        )  # fmt: skip
+        return found.y[0, -1]
+
+    assert wg.grad(loss, np.array([0.5])) == pytest.approx(np.exp(-0.6), rel=1e-4)
+
+
 def test_adjoint_equations_that_need_more_memory_say_so():
     def loss(p):
         found = wg.scipy.integrate.solve_ivp(

@@ -280,6 +280,7 @@ CALLS = {
     "fromtimestamp of dates": lambda x: datetime.date.fromtimestamp(x[0]).year,
     "a subclass of Decimal": lambda x: float(Money(x[0])),
     "from_float of a subclass": lambda x: float(Money.from_float(x[0])),
+    "a subclass of timedelta": lambda x: Wait(x[0]).total_seconds(),
     "a subclass of timedelta, mapped": lambda x: sum(part.total_seconds() for part in map(Wait, x)),
     "timedelta times a number": lambda x: (timedelta(seconds=1) * x[0]).total_seconds(),
     "timedelta over a number": lambda x: (timedelta(seconds=1) / x[0]).total_seconds(),

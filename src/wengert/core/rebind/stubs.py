@@ -20,6 +20,7 @@ from wengert.core.rebind.follow import (
     is_dispatcher,
     is_followed,
     is_followed_module,
+    is_inert,
     parts_of,
 )
 from wengert.core.rebind.registration import (
@@ -32,6 +33,7 @@ from wengert.core.rebind.registration import (
     two_level_package,
 )
 from wengert.core.rebind.rename import BUILTINS, codes_in
+from wengert.core.rebind.tables import TABLES
 
 #: instructions of code that may be renamed even if none of its names leads to anything replaced
 _UNCERTAIN = {dis.opmap[name] for name in ("IMPORT_NAME", "PUSH_NULL")}
@@ -160,7 +162,17 @@ def plain_functions(f) -> list:
                     return []
                 met.add(id(value))
                 waiting.append(value)
+            elif not _is_inert_name(value):
+                return []
     return waiting
+
+
+def _is_inert_name(value):
+    """Return whether nothing is replaced for a value that is not followed; subclasses of a class may be."""
+    if isinstance(value, type):
+        return value.__module__ == "builtins"
+    kind = type(value)
+    return kind in TABLES or kind is types.BuiltinFunctionType or (is_inert(value) and not callable(value))
 
 
 def is_certain(f) -> bool:

@@ -102,8 +102,8 @@ class Continuous:
         if self.nbytes > integration.memory:
             raise GuardError("the continuous solution needs more memory: choose sensitivity='discrete'")
 
-    def solved(self, f, start, end, y, atol, jacobian):
-        """Return the continuous solution of an equation by SciPy."""
+    def solved(self, f, start, end, y, atol, jacobian, time=float):
+        """Return the continuous solution of an equation by SciPy; `time` returns the time in an error."""
         method, max_step = self.integration.method, self.integration.options["max_step"]
         method = method if method in (*EXPLICIT, *IMPLICIT) else "LSODA"
         options = {"jac": jacobian} if method in IMPLICIT else {}
@@ -111,7 +111,7 @@ class Continuous:
             f, (start, end), y, method, rtol=self.rtol, atol=atol, dense_output=True, max_step=max_step, **options
         )
         if found.status < 0:
-            raise GuardError(f"the integration fails at t = {found.t[-1]:.6g}: {found.message}")
+            raise GuardError(f"the integration fails at t = {time(found.t[-1]):.6g}: {found.message}")
         return found.sol
 
     def matrix(self, t, y):
@@ -141,18 +141,27 @@ class Continuous:
         return np.concatenate([w, of_parameters])
 
     def segment(self, end, start, w):
-        """Return the adjoint of the states at the start of a segment, and its part of that of the parameters."""
-        n, y = w.size, self.solution
+        """Return the adjoint of the states at the start of a segment, and its part of that of the parameters.
 
-        def slope(t, w):
-            return -self.pullback.products(t, y(t), w)[0, 1 : 1 + n]
+        Time is counted from the end of the segment: first steps may be smaller than the spacing of numbers there.
+        """
+        n, y, length = w.size, self.solution, abs(end - start)
+        sign = 1.0 if start > end else -1.0
 
-        atol = self.rtol * np.abs(w).max()
-        found = self.solved(slope, end, start, w, atol, lambda t, w: -self.matrix(t, y(t)).T)
+        def time(s):
+            return end + sign * s
+
+        def slope(s, w):
+            return -sign * self.pullback.products(time(s), y(time(s)), w)[0, 1 : 1 + n]
+
+        def jacobian(s, w):
+            return -sign * self.matrix(time(s), y(time(s))).T
+
+        found = self.solved(slope, 0.0, length, w, self.rtol * np.abs(w).max(), jacobian, time)
         more = 0.0
         if self.parameters.size:
             more, _ = scipy.integrate.quad_vec(
-                lambda t: self.pullback.products(t, y(t), found(t))[0, 1 + n :].copy(),
-                start, end, epsrel=self.rtol, epsabs=0.0, norm="max", points=found.ts, quadrature="gk15",
+                lambda s: -sign * self.pullback.products(time(s), y(time(s)), found(s))[0, 1 + n :],
+                0.0, length, epsrel=self.rtol, epsabs=0.0, norm="max", points=found.ts, quadrature="gk15",
             )  # fmt: skip
-        return found(start), more
+        return found(length), more
