@@ -51,7 +51,7 @@ def einsum_letters(args, lead):
 
 @lru_cache(maxsize=1024)
 def expand_ellipses(inputs, output, ndims, lead):
-    """Expand ellipses in subscripts, given the number of axes of each operand, and pick letters for leading axes.
+    """Expand ellipses in subscripts, given the number of axes of each operand, and choose letters for the leading axes.
 
     An implicit result has the ellipsis first, then the letters that occur once, in alphabetical order.
     """
@@ -81,7 +81,7 @@ def einsum_labels(ndim, *args, optimize=False, dtype=None, order="K", casting="s
 #: Limits on direct sums, below which they are cheaper than the search for a contraction order: the elements of two
 #: operands, and the terms of a sum of products of more.
 MAX_DIRECT_SIZE, MAX_DIRECT_TERMS = 4096, 10_000
-#: three operands with so few elements have fewer terms than that
+#: up to this many elements in all, three operands have fewer terms than `MAX_DIRECT_TERMS`
 FEW = 64
 
 

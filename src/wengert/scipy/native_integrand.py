@@ -20,7 +20,7 @@ from wengert.core.operands import var
 from wengert.errors import GuardError, LevelError, NonSmoothError, TracedValueError, UnsupportedFunctionError
 from wengert.implicit.recorded import sliced
 from wengert.program.derivatives import NotDerivable
-from wengert.program.integration.continuity import is_continuous
+from wengert.program.integration.continuity import is_continuous, needed_values
 from wengert.program.integration.integrand import Callback
 from wengert.program.integration.system import inlined, parts_of
 from wengert.program.ir.ir import Listing, c_strides, kind_of, operands
@@ -40,7 +40,7 @@ MAX_SPARE = 4
 
 _FLOAT = np.dtype(float)
 
-#: errors that mean that there is no program
+#: errors of an integrand that cannot be recorded or derived
 _REFUSALS = (
     NotDerivable,
     NotReplayable,
@@ -66,7 +66,7 @@ def native(f: Callable, values: list, x: float, name: str) -> Native | None:
     x : float
         Where f is traced.
     name : str
-        Name of the function that integrates.
+        Name of SciPy's function, for messages.
     """
     around = recording.get()
     if around is None or around.exact or any(var.level_of(value) is not around.tape.level for value in values):
@@ -126,7 +126,7 @@ def _of_known(part, code, known):
 
 
 def native_alone(prepared: Callable, values: list, x: float) -> Native | None:
-    """Return the same for an integrand outside of recordings: what else it reads is constant.
+    """Return the programs of an integrand outside of recordings, where everything else that it reads is constant.
 
     ``prepared(values)`` is the function of x.
     """
@@ -144,14 +144,8 @@ def native_alone(prepared: Callable, values: list, x: float) -> Native | None:
 
 def _is_continuous(program):
     """Return whether a program without guards is a continuous function of its input."""
-    code, needed = program._listing, set()
-    todo = [*code.outputs]
-    while todo:
-        v = int(todo.pop())
-        if v not in needed:
-            needed.add(v)
-            todo += operands(code, v)
-    return not (code.op == Op.GUARD).any() and all(is_continuous(code, v) for v in needed)
+    code = program._listing
+    return not (code.op == Op.GUARD).any() and all(is_continuous(code, v) for v in needed_values(code, code.outputs))
 
 
 class Native:

@@ -255,14 +255,14 @@ class NonlinearProgram:
         }
 
     def scipy_constraints(self) -> list:
-        """Return each of the given constraints with a sparse Jacobian and Hessians, for trust-constr."""
+        """Return the given constraints, each with its sparse Jacobian and Hessian, in the form of trust-constr."""
         if len(self._sizes) == 1:
             return [self._sparse(slice(None))]
         ends = np.cumsum([0, *self._sizes])
         return [self._sparse(slice(a, b)) for a, b in itertools.pairwise(ends)]
 
     def evaluate(self, x: np.ndarray) -> None:
-        """Evaluate all functions at `x`, which prepares them."""
+        """Compile all functions, by evaluating them at `x`."""
         self.constraints(x), self.gradient(x), self.hessian(x, np.zeros(self.m))
 
     def _sparse(self, rows):

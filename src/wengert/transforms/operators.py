@@ -262,7 +262,7 @@ class Derivative(Operator):
 
 
 class _Shared:
-    """Last point of `fun`: the recording, its value, and the derivative once it was requested."""
+    """Results at the last point of `fun`: its recording, its value, and its derivative if one was requested."""
 
     def __init__(self, key, run):
         self.key = key

@@ -440,7 +440,7 @@ class Plan:
         self.is_plain = not any(parts)
 
     def takes_over(self, old, root):
-        """Let the copy of an old plan of the root be that of this one, since others refer to it; is that possible?"""
+        """Keep the copy of an old plan of the root, since others refer to it; return whether that is possible."""
         if self.code is None or not (self.run and old.run):
             return self.run is old.run
         if self.copy is None or old.copy is None or self.copying or old.copying:

@@ -88,7 +88,7 @@ class _ClassStub:
 
 
 class MethodStub:
-    """A method of a proxy class, which puts the result of `make` in its place when it is first read."""
+    """Placeholder of a method of a proxy class; the first read replaces it by the result of `make`."""
 
     __slots__ = ("_make", "_name", "_proxy")
 

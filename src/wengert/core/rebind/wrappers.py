@@ -32,7 +32,7 @@ def reflected(name, method):
 
 
 def seeing_replacement(method):
-    """Return a method ``__array_ufunc__`` that gets the ufunc that followed code sees under its name."""
+    """Return an ``__array_ufunc__`` that receives the replacement of a ufunc, so that followed code can compare it."""
 
     def run(self, ufunc, *args, **kwargs):
         _, ufunc, _ = REGISTERED.get(id(ufunc), (None, ufunc, None))

@@ -13,6 +13,7 @@ from wengert.program.ir.call import FOLDS, PRODUCTS
 from wengert.program.ir.ir import operands
 from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.ir.opcodes import Op
+from wengert.program.passes.simplify import needed_for
 
 #: instructions without a jump: continuous functions, and those that move elements
 CONTINUOUS = {
@@ -35,16 +36,15 @@ def has_fixed_jumps(system: System) -> bool:
     )
 
 
+def needed_values(code: Any, ends: list) -> list:
+    """Return the values that some values are computed from, and these values, in the order of the program."""
+    return np.flatnonzero(np.frombuffer(needed_for(code, ends), np.uint8)).tolist()
+
+
 def _has_fixed_jumps(code, has_branches):
     guarded = [int(code.a[v]) for v in np.flatnonzero(code.op == Op.GUARD)] if has_branches else []
-    needed: set = set()
-    todo = [*code.outputs, *guarded]
-    while todo:
-        v = todo.pop()
-        if v not in needed:
-            needed.add(v)
-            todo += operands(code, v)
-    of_time = _functions_of_time(code, sorted(needed))
+    needed = needed_values(code, [*code.outputs, *guarded])
+    of_time = _functions_of_time(code, needed)
     return all(v in of_time for v in guarded) and all(v in of_time or is_continuous(code, v, of_time) for v in needed)
 
 

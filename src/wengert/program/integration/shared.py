@@ -16,6 +16,7 @@ import numpy as np
 
 from wengert.program.integration import methods
 from wengert.program.integration.calls import Integration
+from wengert.program.integration.continuity import needed_values
 from wengert.program.integration.system import System, parts_of
 from wengert.program.ir.call import Operand, is_function
 from wengert.program.ir.ir import Listing, kind_of, operands
@@ -84,15 +85,10 @@ def forget() -> None:
 
 def normal_form(code: Listing) -> Listing:
     """Return the IR of a function of one array without dead code, in which parts of the input are views of it."""
-    x, needed = int(code.inputs[0]), set()
-    todo = [*code.outputs]
-    while todo:
-        v = int(todo.pop())
-        if v not in needed:
-            needed.add(v)
-            todo += operands(code, v)
-    parts = parts_of(code, x, sorted(needed))
-    rest = [v for v in sorted(needed - {x}) if v not in parts]
+    x = int(code.inputs[0])
+    needed = needed_values(code, code.outputs)
+    parts = parts_of(code, x, needed)
+    rest = [v for v in needed if v != x and v not in parts]
     made, of = Listing(), np.full(len(code), -1, dtype=np.int32)
     of[x] = made.add(Op.INPUT, kind_of(code, x), 0)
     made.inputs = [int(of[x])]

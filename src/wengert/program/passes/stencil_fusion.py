@@ -308,7 +308,7 @@ class _StencilFusion:
 
     @functools.cached_property
     def depths(self):
-        """Lengths of the longest chains of computed operands, which tell most expressions that are too long."""
+        """Return the length of the longest chain of computed operands of each value; long chains are not fused."""
         found = []
         for v in range(len(self.op)):
             inner = [found[u] for u in self.operands(v)] if self.is_computed(v) else [-1]
