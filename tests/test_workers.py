@@ -35,6 +35,12 @@ def always(monkeypatch):
     monkeypatch.setattr(operators, "MAX_RELATIVE_TIME", np.inf)
 
 
+@pytest.fixture
+def slow_to_start(monkeypatch):
+    """A task costs a minute, so that no delay on a busy machine makes workers worthwhile for small work."""
+    monkeypatch.setattr(operators, "IN_THREAD", 60.0)
+
+
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("options", [{}, {"mode": "forward"}, {"mode": "reverse"}, {"chunk": 7}, {"value": True}])
 @pytest.mark.parametrize("compiled", [False, True])
@@ -136,6 +142,7 @@ def test_number_of_workers_is_threads_for_compiled_functions():
     assert not isinstance(wg.jacobian(functions.wide, workers=2).engine, operators.Threads)
 
 
+@pytest.mark.usefixtures("slow_to_start")
 def test_small_work_stays_in_the_calling_thread(threads):
     J = wg.jacobian(np.sin, workers=threads)
     assert_rounding(J(X), np.diag(np.cos(X)))
@@ -227,6 +234,7 @@ def test_starts_of_a_solver_on_workers(threads, always, is_compiled):
     assert caught.value.elements.tolist() == [300, 301]
 
 
+@pytest.mark.usefixtures("slow_to_start")
 def test_small_batch_stays_in_the_calling_thread(threads):
     f = wg.vmap(np.sum, workers=threads)
     points = np.arange(300.0).reshape(100, 3)
