@@ -69,6 +69,11 @@ def shown(seconds):
     return f"{seconds * 1e9:.3g} ns"
 
 
+def environment():
+    """Return the environment of measured processes, which keep bytecode as those of installed packages do."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def run_python(code, *arguments):
     """Run `code` in a new interpreter with the same path, and return its output as floats."""
     done = subprocess.run(
@@ -76,7 +81,7 @@ def run_python(code, *arguments):
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env=environment() | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
     return [float(word) for word in done.stdout.split()]
 

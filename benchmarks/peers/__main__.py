@@ -18,6 +18,7 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
+from benchmarks import measure
 from benchmarks.peers import table
 from benchmarks.peers.packages import DISTRIBUTIONS, OURS, PACKAGES, SCALAR_CODE, TITLES, takes
 from benchmarks.peers.rows import ROWS
@@ -42,7 +43,7 @@ BOTH_SETTINGS = (*OURS, "torch", "jax")
 def run_cell(python, seconds, *arguments, **settings):
     """Return the results of `benchmarks.peers.cell`, or the reason why there are none."""
     command = [python, "-m", "benchmarks.peers.cell", *arguments]
-    inherited = {name: value for name, value in os.environ.items() if name not in RAISED}
+    inherited = {name: value for name, value in measure.environment().items() if name not in RAISED}
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     with tempfile.TemporaryDirectory() as folder:  # for caches, and for files left by casadi's compilers
         process = subprocess.Popen(
@@ -66,6 +67,12 @@ def run_cell(python, seconds, *arguments, **settings):
         last = errors.strip().rpartition("\n")[2]
         return {"fails": f"exit status {process.returncode}: {last}"}
     return json.loads(out.splitlines()[-1])
+
+
+def compile_modules(python):
+    """Compile the modules of wengert to bytecode, as an installation does: else first calls would include it."""
+    code = "import compileall, wengert; compileall.compile_dir(wengert.__path__[0], quiet=1)"
+    subprocess.run([python, "-c", code], check=True, env=measure.environment())
 
 
 def end(process):
@@ -223,6 +230,8 @@ def main():
 
 def run(figures, options):
     """Fill the cells of the chosen rows."""
+    for python in {options.pythons[package] for package in OURS if package in options.pythons}:
+        compile_modules(python)
     found = {package: run_cell(python, options.limit, package) for package, python in options.pythons.items()}
     known = figures.kept.setdefault("versions", {})
     known |= {package: cell["version"] for package, cell in found.items() if "version" in cell}
