@@ -214,7 +214,7 @@ def test_changed_state_is_seen_at_next_call(name, unchanged):
     assert not np.array_equal(before, after)
     for _ in range(3):
         np.testing.assert_allclose(g(x), after, rtol=1e-15, strict=True)
-    assert g._recordings == (1 if name in INPUTS else 2)
+    assert g._budget.recordings == (1 if name in INPUTS else 2)
 
 
 class Named(dict):
@@ -330,7 +330,7 @@ def test_functions_in_container_arguments_are_watched(unchanged):
         globals()["scale"] = owner.rate = value
         parts = [helper, {"rhs": owner.rhs}]
         np.testing.assert_array_equal(g(x, parts), g.f(x, parts))
-    assert g._recordings == 1
+    assert g._budget.recordings == 1
 
 
 def test_changes_of_state_in_any_order(unchanged):
@@ -342,7 +342,7 @@ def test_changes_of_state_in_any_order(unchanged):
 
     g = compiled(f)
     g(x)
-    g._recordings = -1000
+    g._budget.recordings = -1000
     names = [name for name in CHANGES if name not in ("array of another shape", "float becomes complex")]
     for k in np.random.default_rng(1).permutation(len(names) * 3) % len(names):
         _, change = CHANGES[names[k]]
@@ -506,7 +506,7 @@ def test_similar_calls_are_distinguished():
     """A call that resembles the previous one but differs must not reuse its program."""
     g = compiled(lambda *args: args)
     g(1.0)
-    g._recordings = -1000  # no limit on recordings
+    g._budget.recordings = -1000  # no limit on recordings
     pool = [args for first, second, _ in CALLS for args in (first, second)]
     for k in np.random.default_rng(0).integers(len(pool), size=400):
         for _ in range(2):
@@ -551,7 +551,7 @@ def test_other_branch_selects_another_specialisation():
     points = [3.0, 0.5, -1.0, 2.0, 0.25, -3.0, 4.0]
     assert [g(point) for point in points] == [branching(point) for point in points]
     assert g.paths == 3
-    assert g._recordings == 3
+    assert g._budget.recordings == 3
 
 
 def test_most_recent_specialisation_is_tried_first(monkeypatch):
@@ -595,6 +595,21 @@ def test_recordings_that_no_call_replays_are_dropped():
     assert g.paths == 0
 
 
+def test_calls_that_all_differ_are_recorded_ever_more_rarely():
+    g = wg.compile(lambda u, level: np.sum(u[u > level] ** 2))
+    u, levels = np.linspace(0.0, 1.0, 200), np.linspace(0.0, 0.9, 40)
+
+    def recordings_after(level):
+        np.testing.assert_allclose(g(u, level), g.f(u, level), rtol=1e-14)
+        return g._budget.recordings
+
+    with pytest.warns(UserWarning, match=r"6 recordings for 0 replays"):
+        found = [recordings_after(level) for level in levels]
+    assert [found.index(k) for k in range(1, 9)] == [0, 1, 2, 3, 6, 11, 20, 37]
+    assert recordings_after(levels[37]) == 8  # a replay ends the pause
+    assert [recordings_after(level) for level in (0.05, 0.15, 0.25)] == [9, 10, 11]
+
+
 def test_limit_of_recordings_grows_with_replays():
     g = wg.compile(lambda u, n: u * n)
     with warnings.catch_warnings():
@@ -610,7 +625,7 @@ def test_complex_arguments_select_another_program():
     g = compiled(lambda u: u * 2)
     numbers = [np.complex128(1j), 1.0, np.complex128(2j), 2.0]
     assert [g(u) for u in numbers] == [2j, 2.0, 4j, 4.0]
-    assert g.paths == g._recordings == 2
+    assert g.paths == g._budget.recordings == 2
     assert [g(1j), g(2j), g(1j)] == [2j, 4j, 2j]
     assert type(g(1j)) is complex and g.paths == 4
 
@@ -1100,7 +1115,7 @@ def test_concurrent_first_calls_record_once(unchanged):
 
     in_threads(work)
     assert g.paths == 1
-    assert g._recordings == 1
+    assert g._budget.recordings == 1
 
 
 def test_threads_read_state_while_another_records(unchanged):

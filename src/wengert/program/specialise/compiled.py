@@ -47,6 +47,7 @@ from wengert.program.passes.scalarise import SINGULAR
 from wengert.program.program import checked_tier
 from wengert.program.signature import as_floats
 from wengert.program.specialise import as_primitive, freezing
+from wengert.program.specialise.budget import Budget
 from wengert.program.specialise.compare import HessianProduct, difference, distance, is_unchanged
 from wengert.program.specialise.fast_call import FAILURES, Caller, Path, Route, raises_errors
 from wengert.program.specialise.tables import MAX_KEYS, MAX_PATHS, MAX_TABLES, Table, insert
@@ -81,12 +82,6 @@ __all__ = ["Compiled", "alive"]
 
 #: all live compiled functions, for `wengert.clear_caches`
 alive: weakref.WeakSet = weakref.WeakSet()
-
-#: a trace takes about as long as this many calls of f, so one trace per this many replays pays off
-MIN_REPLAYS_PER_TRACE = 16
-
-#: traces allowed in addition
-MAX_FREE_TRACES = 32
 
 #: number of calls that may write outer state before f is given up; an object may fill a cache on its first calls
 MAX_SIDE_EFFECTS = 3
@@ -171,9 +166,9 @@ class Compiled(Caller):
         self._tables: dict[Any, Table] = {}
         self._methods: dict[int, Compiled] = {}
         self._operators: dict[Any, Compiled] = {}  # derivatives and other operators of f
-        self._recordings = self._refusals = 0
+        self._budget = Budget()
+        self._refusals = 0
         self._eager: str | None = None  # why f runs eagerly from now on
-        self._is_closed = False  # whether no more traces are made inside derivatives
         self._ran: frozenset | None = None  # keys of the code that ran in observed calls, once that is of use
         self._is_cut = False  # whether f must run once before its state is captured
         self._scans_all = False  # whether all code that f reaches is analysed
@@ -273,7 +268,7 @@ class Compiled(Caller):
         """Drop all specialisations."""
         with self._lock:
             self._tables, self._methods, self._operators, self._route = {}, {}, {}, None
-            self._is_closed = False
+            self._budget.is_closed = False
 
     # -- calls
 
@@ -413,7 +408,7 @@ class Compiled(Caller):
         table = known = self._tables.get(key)
         reading = table.captures.read(in_derivative) if table else None
         if reading is None:
-            if self._exceeds_trace_budget(in_derivative):
+            if not self._may_record(in_derivative):
                 return None, None
             watched = [value for value in others if not any(value is each for each in fixed)]
             captures = self._capture(watched, in_derivative, fixed)
@@ -512,8 +507,9 @@ class Compiled(Caller):
                     continue  # another thread changed the tables
                 if full in table.refused:
                     return None
-                if self._exceeds_trace_budget(reading.in_derivative):
-                    if not reading.in_derivative:  # guards of paths that no call has taken only delay further calls
+                if not self._may_record(reading.in_derivative):
+                    if self._budget.is_low and not reading.in_derivative:
+                        # guards of paths that no call has taken only delay further calls
                         table.paths[full] = tuple(path for path in paths if path.calls)
                     return None
                 if known is None:
@@ -604,7 +600,7 @@ class Compiled(Caller):
 
     def _trace_and_check(self, expected, reading, args, kwargs, leaves, n):
         """Return a new path and its outputs, or why there is none; the reason is empty if another call may work."""
-        self._recordings += 1
+        self._budget.count(self._replays)
         frozen, assumes_finite = reading.frozen, isinstance(self.f, Operator)
         while True:
             try:
@@ -666,24 +662,20 @@ class Compiled(Caller):
             return ""
         return f"it cannot be recorded ({type(errors[0]).__name__}: {errors[0]})"
 
-    def _exceeds_trace_budget(self, in_derivative):
-        """Return whether there were too many traces per replay for another one to pay off.
-
-        Inside derivatives this is permanent and no path is dropped, since a recomputed step must take the same path.
-        """
-        allowed = MAX_FREE_TRACES + self._replays // MIN_REPLAYS_PER_TRACE
-        if not (in_derivative and self._is_closed) and self._recordings < allowed:
-            return False
-        self._is_closed |= in_derivative
-        if not self._warned:
+    def _may_record(self, in_derivative):
+        """Return whether another recording is expected to pay off."""
+        budget = self._budget
+        if budget.allows(self._replays, in_derivative):
+            return True
+        if budget.is_low and not self._warned:
             self._warned = True
             self._warn(
-                f"{self._recordings} recordings for {self._replays} replays: calls that need more run uncompiled. "
-                "Each value of an integer, a string or a flag, each shape, each function or object among the arguments "
-                "and each combination of branches needs its own recording: pass varying values as floats, and write "
-                "numpy.where instead of branches"
+                f"{budget.recordings} recordings for {self._replays} replays: most calls that need more run "
+                "uncompiled. Each value of an integer, a string or a flag, each shape, each function or object among "
+                "the arguments and each combination of branches needs its own recording: pass varying values as "
+                "floats, and write numpy.where instead of branches"
             )
-        return True
+        return False
 
     def _move_to_front(self, table, key, path):
         """Move this path to the front."""
