@@ -61,8 +61,8 @@ ufunc_methods: dict[tuple[Any, str], Any] = {}
 
 #: columns with facts other than the rule: keywords of the declaring functions and of `facts`
 FACTS = (
-    "batching", "complex_parts", "continuous", "dependence", "expansion", "lowering", "native", "rank_one", "scalars",
-    "selects", "slope", "taylor", "watch",
+    "batching", "complex_parts", "continuous", "dependence", "expansion", "fills_zeros", "lowering", "native",
+    "rank_one", "scalars", "selects", "slope", "taylor", "watch", "work",
 )  # fmt: skip
 
 #: default dependence pattern by kind of row
@@ -72,8 +72,9 @@ _DEPENDENCE = {"elementwise": Elementwise(), "view": Moved(), "rearrangement": M
 #: columns of a row, with the values that they have if none is given; `dependence` depends on the kind
 _DEFAULTS = {
     **dict.fromkeys("batching complex_parts condition dependence expansion fits keywords lowering most native".split()),
-    **dict.fromkeys("on_complex rank_one route scalars selects simpler slope sparsity taylor variadic watch".split()),
-    **dict.fromkeys("continuous is_formula sequence stacked static".split(), False),
+    **dict.fromkeys("on_complex rank_one route scalars selects simpler slope sparsity taylor variadic".split()),
+    **dict.fromkeys("watch work".split()),
+    **dict.fromkeys("continuous fills_zeros is_formula sequence stacked static".split(), False),
     **dict.fromkeys("home reason undefined".split(), ""),
     **dict.fromkeys("domain partials".split(), ()),
     **dict.fromkeys("choices unheeded".split(), frozenset()),
@@ -170,6 +171,12 @@ class Primitive:
         ``"second sign"``, ``"equality"``, ``"membership"``, ``"rounding"``, ``"shape"`` (that of the result depends on
         values), ``"text"``, ``"memory"`` (the result depends on the memory of an array), or ``"store"`` (into the first
         argument).
+    work : str or None
+        Arithmetic that the cost model counts in a call of NumPy or SciPy: ``"contraction"`` (sums of products of the
+        operands), or ``"factorisation"`` (of each matrix in the first operand). None: only the elements read and
+        written.
+    fills_zeros : bool
+        Elements of the result that come from no operand are 0.
     slope : str or None
         The partial of result element (i, j) with respect to matrix element (k, l), as a product of elements of the
         result y: ``"-ik,lj"`` is -y[i, k] y[l, j].

@@ -207,6 +207,7 @@ structural(
     curvature="cross",
     dependence=Contraction(einsum_labels),
     scalars="einsum",
+    work="contraction",
 )
 
 # ---- Kronecker and cross products

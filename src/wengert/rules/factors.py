@@ -150,6 +150,7 @@ structural(
     batching=True,
     taylor=taylor.cholesky,
     native="cholesky",
+    work="factorisation",
 )
 
 # ---- QR
@@ -236,5 +237,5 @@ def _qr(a, mode="reduced"):
     return QRResult(*unpacked(packed_qr(a, mode), *qr_shapes(a, mode)))
 
 
-structural(packed_qr, qr_wrt_matrix, jvp=(qr_along_matrix,), stacked=True, native="qr")
+structural(packed_qr, qr_wrt_matrix, jvp=(qr_along_matrix,), stacked=True, native="qr", work="factorisation")
 composed(np.linalg.qr, _qr)

@@ -397,6 +397,7 @@ for fun in (np.linalg.solve, solution):
         dependence=SYSTEMS,
         expansion=expansions.solve,
         scalars="solve",
+        work="factorisation",
         continuous=True,
         on_complex=True,
     )
@@ -407,6 +408,7 @@ structural(
     jvp=(inv_tangent,),
     stacked=True,
     scalars="inverse",
+    work="factorisation",
     slope="-ik,lj",
     dependence=MATRIXWISE,
     batching=True,
@@ -479,6 +481,7 @@ structural(
     jvp=(det_tangent,),
     stacked=True,
     scalars="determinant",
+    work="factorisation",
     dependence=MATRIXWISE,
     batching=True,
     taylor=taylor.determinant,
@@ -523,5 +526,12 @@ def _slogdet(a):
     return SlogdetResult(sign[()], logarithm.real[()])  # [()]: scalars for a single matrix
 
 
-structural(packed_slogdet, slogdet_wrt_matrix, jvp=(slogdet_tangent,), stacked=True, scalars="log determinant")
+structural(
+    packed_slogdet,
+    slogdet_wrt_matrix,
+    jvp=(slogdet_tangent,),
+    stacked=True,
+    scalars="log determinant",
+    work="factorisation",
+)
 composed(np.linalg.slogdet, _slogdet, taylor=taylor.log_determinant)

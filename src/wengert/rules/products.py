@@ -215,6 +215,8 @@ for fun in {np.matmul, np.linalg.matmul}:
         stacked=True,
         curvature="cross",
         dependence=two_factor_pattern(matmul_labels),
+        scalars="matmul",
+        batching=True,
         rank_one=rank_one,
     )
 
@@ -356,6 +358,7 @@ structural(
     stacked=True,
     curvature="cross",
     dependence=TENSORDOT,
+    work="contraction",
 )
 if np.linalg.tensordot is not np.tensordot:
     structural(
@@ -369,6 +372,7 @@ if np.linalg.tensordot is not np.tensordot:
         stacked=True,
         curvature="cross",
         dependence=TENSORDOT,
+        work="contraction",
     )
 
 
@@ -457,7 +461,6 @@ for fun, axes_of, labels in ((np.dot, dot_axes, dot_labels), (np.inner, inner_ax
         curvature="cross",
         dependence=two_factor_pattern(labels),
     )
-facts(np.matmul, scalars="matmul", batching=True)
 facts(np.dot, scalars="dot", batching=True, rank_one=rank_one)
 facts(np.inner, scalars="inner")
 

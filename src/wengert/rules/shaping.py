@@ -139,6 +139,7 @@ choosing(np.take_along_axis, 1)
 facts(np.take, native="take")
 facts(np.take_along_axis, native="take_along_axis")
 rearrangement(np.tril, np.triu, np.diag, np.diagflat)
+facts(np.tril, np.triu, np.diag, np.diagflat, fills_zeros=True)
 rearrangement(np.vstack, np.hstack, np.dstack, np.column_stack, sequence=True)
 
 # ---- joining

@@ -213,6 +213,7 @@ structural(
     stacked=True,
     undefined=undefined("eigh", "eigenvalues"),
     native="eigh",
+    work="factorisation",
 ).name = "numpy.linalg.eigh"
 structural(
     np.linalg.eigvalsh,
@@ -222,6 +223,7 @@ structural(
     batching=True,
     dependence=MATRIXWISE,
     native="eigvalsh",
+    work="factorisation",
 )
 composed(np.linalg.eigh, _eigh)
 
@@ -294,8 +296,17 @@ def _eig(a):
     return EigResult(*unpacked(packed_eig(a), *eigh_shapes(a)))
 
 
-structural(packed_eig, eig_wrt_matrix, jvp=(eig_along_matrix,), stacked=True).name = "numpy.linalg.eig"
-structural(np.linalg.eigvals, eigvals_wrt_matrix, jvp=(eigvals_along_matrix,), stacked=True, dependence=MATRIXWISE)
+structural(packed_eig, eig_wrt_matrix, jvp=(eig_along_matrix,), stacked=True, work="factorisation").name = (
+    "numpy.linalg.eig"
+)
+structural(
+    np.linalg.eigvals,
+    eigvals_wrt_matrix,
+    jvp=(eigvals_along_matrix,),
+    stacked=True,
+    dependence=MATRIXWISE,
+    work="factorisation",
+)
 composed(np.linalg.eig, _eig)
 
 # ---- singular values and vectors
@@ -464,6 +475,7 @@ structural(
     stacked=True,
     undefined=undefined("svd", "singular values"),
     native="svd",
+    work="factorisation",
 ).name = "numpy.linalg.svd"
 structural(
     np.linalg.svdvals,
@@ -472,6 +484,7 @@ structural(
     stacked=True,
     dependence=MATRIXWISE,
     native="svdvals",
+    work="factorisation",
 )
 composed(np.linalg.svd, _svd)
 
@@ -551,6 +564,7 @@ structural(
     stacked=True,
     dependence=MATRIXWISE,
     native="pinv",
+    work="factorisation",
 )
 composed(np.linalg.pinv, _pinv)
 
@@ -655,5 +669,6 @@ structural(
     jvp=(lstsq_along_matrix, lstsq_along_right_side),
     stacked=True,
     native="lstsq",
+    work="factorisation",
 )
 composed(np.linalg.lstsq, _lstsq)

@@ -52,17 +52,18 @@ def _pulled(row, args, kwargs, own, other, t, g, y):
 # ---- matrix products: one product for all directions
 
 
-_PRODUCTS = (np.matmul, np.linalg.matmul, np.dot)
+#: products in whose second operand the last axis but one is summed over, by the registry column ``scalars``
+_PRODUCTS = ("matmul", "dot")
 
 
 def is_matmul(row, args):
     """Return whether this is a product of matrices or vectors, without batch axes."""
-    return row.fun in _PRODUCTS and all(1 <= np.ndim(x) <= 2 for x in args[:2])
+    return row.scalars in _PRODUCTS and all(1 <= np.ndim(x) <= 2 for x in args[:2])
 
 
 def is_matrix_product(row, args):
     """Return whether this is a product of two matrices."""
-    if row.fun not in _PRODUCTS:
+    if row.scalars not in _PRODUCTS:
         return False
     a, b = args[:2]
     return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.ndim == b.ndim == 2

@@ -353,7 +353,7 @@ def rearrangement(call, given, dtype, shape):
         return None
     where = np.ravel(where)
     if not where.all():  # elements of no operand, of which only zeros are known here
-        if not _fills_with_zeros(call):
+        if call.kwargs or not call.row.fills_zeros:
             return None
         operands.append(Packed(np.zeros(1, dtype), dtype, (1,)))
         where = np.where(where == 0, starts[-1], where)
@@ -362,10 +362,6 @@ def rearrangement(call, given, dtype, shape):
     pairs = np.stack([which, where - np.array(starts)[which]], axis=-1)
     params = dtype.itemsize, where.size, *np.ravel(pairs).tolist()
     return NativeCall("rearrange", (*operands,), params, dtype, work=MOVED * where.size)
-
-
-def _fills_with_zeros(call):
-    return not call.kwargs and call.row.fun in (np.diag, np.diagflat, np.tril, np.triu, np.zeros_like)
 
 
 def _bincount(call, given, dtype, shape):

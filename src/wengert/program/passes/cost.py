@@ -52,10 +52,6 @@ FACTORED, FACTORED_ELEMENT, FACTORED_MULTIPLY_ADD = 450.0, 2.0, 0.1
 #: product with a sparse matrix: per call, and per nonzero and column of the other factor
 SPARSE, SPARSE_NONZERO = 4000.0, 1.0
 
-_CONTRACTIONS = {"numpy.einsum", "numpy.tensordot"}
-#: modules that factor matrices
-_FACTORING = ("numpy.linalg.", "wengert.rules.linalg.")
-
 
 def of_call(call: Call, types: list, result: tuple) -> float:
     """Estimate the nanoseconds that a called function takes.
@@ -77,10 +73,10 @@ def of_call(call: Call, types: list, result: tuple) -> float:
     shapes, shape = [x[1] for x in types], result[1]
     if is_product and (work := _small_product(call, types, shape)) is not None:
         return work
-    name = "" if call.row is None else call.row.name
+    work = "product" if is_product else None if call.row is None else call.row.work
     sparse = [x for x in call.args if type(x) is not Operand and hasattr(x, "nnz")]
     given = tuple([shapes[x.position] if type(x) is Operand else _shape_of(x) for x in call.args])
-    total = PYTHON_CALL + _of_call(name, is_product, given, tuple(shapes), shape)
+    total = PYTHON_CALL + _of_call(work, given, tuple(shapes), shape)
     for x in sparse:
         total += SPARSE + SPARSE_NONZERO * x.nnz * max(1, math.prod(shape) // max(1, shape[0]))
     return total
@@ -104,17 +100,17 @@ def _shape_of(x):
 
 
 @functools.lru_cache(1000)
-def _of_call(name, is_product, given, shapes, shape):
-    """As `of_call`, by name and argument shapes, without sparse arguments."""
+def _of_call(work, given, shapes, shape):
+    """As `of_call`, by the registry column ``work`` (or "product") and argument shapes, without sparse arguments."""
     size = math.prod(shape)
     total = CALL_ELEMENT * (size + sum(map(math.prod, shapes)))
     if not given:
         return total
-    if is_product:
+    if work == "product":
         total += MULTIPLY_ADD * size * (given[0][-1] if given[0] else 1)
-    elif name in _CONTRACTIONS:  # sqrt(mn * mk * kn) = mnk, the multiply-adds of an m x k by k x n product
+    elif work == "contraction":  # sqrt(mn * mk * kn) = mnk, the multiply-adds of an m x k by k x n product
         total += MULTIPLY_ADD * math.sqrt(size * math.prod(map(math.prod, given)))
-    elif name.startswith(_FACTORING) and len(given[0]) > 1:
+    elif work == "factorisation" and len(given[0]) > 1:
         n = given[0][-1]
         total += math.prod(given[0][:-2]) * (FACTORED + FACTORED_ELEMENT * n**2 + FACTORED_MULTIPLY_ADD * n**3)
     return total

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wengert.program.ir.call import Call, Operand
+from wengert.program.ir.call import Call, Operand, product_of
 from wengert.program.ir.ir import Listing, c_strides, kind_of
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes import simplify
@@ -65,9 +65,9 @@ def join_products(code: Listing) -> Listing:
 
 def _row(code, i, call) -> tuple[tuple, _Row] | None:
     """Return what products must share to be joined, and the row that product i would be; None for other calls."""
-    if call.row is None or call.row.fun not in (np.matmul, np.dot) or call.kwargs:
+    if product_of(call) not in ("matmul", "dot") or [type(x) for x in call.args] != [Operand, Operand]:
         return None
-    if [type(x) for x in call.args] != [Operand, Operand] or call.args != _TWO_OPERANDS:
+    if call.args != _TWO_OPERANDS:
         return None
     parts = [_part(code, v) for v in call.operands]
     if None in parts:

@@ -24,7 +24,7 @@ import operator
 
 import numpy as np
 
-from wengert.program.ir.call import Call, Operand
+from wengert.program.ir.call import Call, Operand, fold_of, product_of
 from wengert.program.ir.ir import Listing, c_strides, columns_named, kind_of, operands
 from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.ir.opcodes import Op
@@ -59,7 +59,7 @@ def _may_change(columns, i, call, products):
     """
     op, a, b = columns
     if i not in products:
-        v = call.operands[0] if call.row is not None and call.row.fun is np.sum else -1
+        v = call.operands[0] if call.row is not None and call.row.scalars == "sum" else -1
         while v >= 0 and op[v] == _NEGATIVE:
             v = a[v]
         return v in products
@@ -74,7 +74,7 @@ def _columns():
 
 
 def _is_product(code, i, call):
-    if call.row is None or call.row.fun is not np.matmul or call.kwargs or len(call.args) != 2:
+    if product_of(call) != "matmul":
         return False
     factors = [
         kind_of(code, call.operands[x.position]) if type(x) is Operand else (x.dtype, x.shape) for x in call.args
@@ -148,7 +148,7 @@ class _Reassociation:
         """Return the axes over which a call sums; None if it is no plain sum."""
         call = self.calls[i]
         given = {**dict(zip(("a", "axis"), call.args)), **call.kwargs}
-        if call.row is None or call.row.fun is not np.sum or call.compute is not np.sum or len(call.args) > 2:
+        if fold_of(call) != "sum" or len(call.args) > 2:
             return None
         is_plain = type(given.pop("a", None)) is Operand and not given.keys() - {"axis", "keepdims"}
         if not is_plain or kind_of(self.code, i)[0] != _FLOAT:

@@ -25,7 +25,7 @@ cdef tuple product_sizes(tuple left, tuple right):
 
 cdef object function_called(call):
     """Return the function of a call; for matrix products NumPy's own, which accepts out=."""
-    return np.matmul if call.row is not None and call.row.fun is np.matmul else call.compute
+    return np.matmul if call.row is not None and call.row.scalars == "matmul" else call.compute
 
 
 cdef cnp.ndarray code_of(cnp.npy_intp lines):
