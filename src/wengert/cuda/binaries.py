@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from wengert.core.tape.tape import kernel_formulas
+from wengert.core.tape.tape import kernel_formulas, kernel_helpers
 from wengert.cuda.toolkit import numba_cuda
 from wengert.program.codegen import disk_cache, kernels, llvm_ir
 
@@ -90,7 +90,7 @@ def _versions():
     """Return the versions of everything that affects machine code: sources, formulas and packages."""
     files = [*Path(__file__).parent.glob("*.py"), *map(Path, (llvm_ir.__file__, kernels.__file__))]
     sources = b"".join(path.read_bytes() for path in sorted(files))
-    formulas = repr(kernel_formulas()).encode()  # from kernels.h
+    formulas = repr((kernel_formulas(), kernel_helpers())).encode()
     found = {"sources": hashlib.sha256(sources + formulas).hexdigest()}
     compilers = ["nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink-cu12"]
     for name in ["wengert", "numba", "numba-cuda", "llvmlite", *compilers]:

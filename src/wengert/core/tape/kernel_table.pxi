@@ -13,6 +13,7 @@ cdef extern from "sweep.h" nogil:
         const char *pb
 
     const wg_row wg_rows[]
+    const char *const wg_helpers[]
 
     void wg_partials(int op, double a, double b, double y, double *pa, double *pb)
 
@@ -41,6 +42,16 @@ def kernel_formulas():
     while row.name != NULL:
         found[row.opcode] = tuple([text.decode() for text in (row.value, row.pa, row.pb)[:1 + row.operands]])
         row += 1
+    return found
+
+
+def kernel_helpers():
+    """Texts of the C functions that these expressions call, from ``helpers.h``."""
+    cdef Py_ssize_t i = 0
+    cdef list found = []
+    while wg_helpers[i] != NULL:
+        found.append(wg_helpers[i].decode())
+        i += 1
     return found
 
 

@@ -240,3 +240,8 @@ const wg_row wg_rows[] = {
     WG_BINARY(R)
 #undef R
     {0, 0, 0, 0, 0, 0, 0, 0, 0}};
+const char *const wg_helpers[] = {
+#define WG_HELPER(...) #__VA_ARGS__,
+#include "helpers.h"
+#undef WG_HELPER
+    0};

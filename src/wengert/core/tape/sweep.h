@@ -41,5 +41,6 @@ typedef struct {
 } wg_row;
 
 extern const wg_row wg_rows[];
+extern const char *const wg_helpers[]; /* texts of the C functions in helpers.h */
 
 #endif

@@ -3,8 +3,8 @@
 Formulas take `Symbol`s, or plain floats, which adopt the dtype of the kernel, and append operations to their builder.
 A row is either a primitive operation (`Primitive`) or a formula in terms of other rows; operators are rows too: `a * b`
 is `multiply`.
-Functions of ``kernels.h`` are translated from their C expressions, values and partials alike (`Formula`); one that uses
-only the names in `C_NAMES` needs nothing in this module.
+Functions of ``kernels.h`` are translated from their C expressions, values and partials alike (`Formula`), as are the C
+functions of ``helpers.h`` that these call. Both may use the names in `C_NAMES`.
 Conditional formulas evaluate every branch and select, as ``np.where`` does, since the threads of a GPU warp diverge at
 branches.
 """
@@ -12,11 +12,12 @@ branches.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from math import inf, log, nan, pi, sqrt
 from typing import Any, NamedTuple
 
-from wengert.core.tape.tape import kernel_formulas
+from wengert.core.tape.tape import kernel_formulas, kernel_helpers
 from wengert.program.ir import opcode_table
 
 
@@ -88,7 +89,6 @@ expm1, log1p, hypot, erf, erfc, rint, fmod = map(_of, ("expm1", "log1p", "hypot"
 floor, copysign, isnan, isinf, maximum = map(_of, ("floor", "copysign", "isnan", "isinf", "maximum"))
 exp2, arctan2, signbit = map(_of, ("exp2", "arctan2", "signbit"))
 product_error = _of("product error")
-sign = _of("sign")
 
 LN2, LN10 = log(2.0), log(10.0)
 
@@ -170,11 +170,6 @@ def pow_a(a, b, y):
     return where(b == 0.0, 0.0, found)
 
 
-def pow_b(a, y):
-    """Return y log(a), and 0 where y is 0."""
-    return where(y == 0.0, 0.0, y * log_(a))
-
-
 row("pow function", Primitive("np.power({}, {})", c="pow", cost=90))
 row("sqrt", Primitive("np.sqrt({})", c="sqrt", cost=12))
 library("cbrt", "cbrt", 25)
@@ -221,12 +216,6 @@ row("sinc", sinc)
 # ---- hyperbolic functions
 
 
-def tanh_partial(a):
-    """Return 1 / cosh(a)**2; 1 - y*y would cancel."""
-    t = exp(-2.0 * abs(a))
-    return 4.0 * t / ((1.0 + t) * (1.0 + t))
-
-
 library("sinh", "sinh", 40)
 library("cosh", "cosh", 40)
 library("tanh", "tanh", 35)
@@ -266,18 +255,6 @@ row("floor_divide", floor_divide)
 row("heaviside", lambda a, b: where(a > 0.0, 1.0, where(a < 0.0, 0.0, where(a == 0.0, b, a))))
 
 
-def larger(a, b):
-    """Return 1 if a is larger, 1/2 for a tie, 0 if b is larger, NaN if either is NaN."""
-    return where(a > b, 1.0, where(a < b, 0.0, where(a == b, 0.5, nan)))
-
-
-def larger_number(a, b, sign):
-    """Like `larger`, but any number is larger than NaN; `sign` -1 compares for the smaller operand."""
-    if sign < 0:
-        a, b = -a, -b
-    return where(isnan(a), where(isnan(b), nan, 0.0), where(isnan(b), 1.0, larger(a, b)))
-
-
 # ---- scipy.special
 
 
@@ -286,11 +263,6 @@ def gauss(a):
     s = a * a
     found = exp(-s) * (1.0 - product_error(a, a, s))
     return where(s < 800.0, found, where(isnan(a), a, 0.0))
-
-
-def expit_partial(a):
-    t = exp(-abs(a))
-    return t / ((1.0 + t) * (1.0 + t))
 
 
 library("erf", "erf", 45, python="special.{}")
@@ -311,7 +283,7 @@ PRIMITIVES = [name for name, found in ROWS.items() if isinstance(found.value, Pr
 
 # ---- functions of kernels.h
 
-#: names allowed in C expressions: C library functions, constants, and the helpers of kernels.h, restated above
+#: names allowed in C expressions: C library functions, constants, and functions of helpers.h that are replaced here
 C_NAMES: dict[str, Any] = {
     **{ROWS[name].value.c: _of(name) for name in PRIMITIVES if ROWS[name].value.c},
     "pow": power,
@@ -320,15 +292,8 @@ C_NAMES: dict[str, Any] = {
     "WG_DEGREE": pi / 180,
     "WG_RADIAN": 180 / pi,
     "WG_2_SQRTPI": 2 / sqrt(pi),
-    "wg_sign": sign,
-    "wg_maximum": lambda a, b: where(isnan(a) | (a >= b), a, b),
-    "wg_minimum": lambda a, b: where(isnan(a) | (a <= b), a, b),
-    "wg_larger": larger,
-    "wg_larger_number": larger_number,
+    "NAN": nan,
     "wg_pow_a": pow_a,
-    "wg_pow_b": pow_b,
-    "wg_tanh_partial": tanh_partial,
-    "wg_expit_partial": expit_partial,
     "wg_gauss": gauss,
 }
 
@@ -341,10 +306,39 @@ class Formula:
 
     @functools.cached_property
     def function(self) -> Callable:
-        return eval(f"lambda a, b, y: {translated(self.text)}", {"where": where, **C_NAMES})
+        return eval(f"lambda a, b, y: {translated(self.text)}", names())
 
     def __call__(self, a, b=None, y=None):
         return self.function(a, b, y)
+
+
+@functools.cache
+def names() -> dict[str, Any]:
+    """Return what a C expression may name: `C_NAMES`, and the functions of ``helpers.h``."""
+    found = {"where": where, **C_NAMES}
+    exec("".join(map(function_translated, kernel_helpers())), found)
+    found.update(C_NAMES)
+    return found
+
+
+def function_translated(text: str) -> str:
+    """Translate a C function to Python; every branch is evaluated."""
+    head, _, body = text.rstrip("} ").partition("{")
+    name, *parameters = re.findall(r"(?:double|int) (\w+)", head)
+    lines, result, depth = [], "", 0
+    for statement in map(str.strip, body.split(";")):
+        condition, is_branch, value = statement.removeprefix("if (").partition(") return ")
+        if is_branch:
+            result, depth = f"{result}where({translated(condition)}, {translated(value)}, ", depth + 1
+        elif statement.startswith("return "):
+            result += translated(statement.removeprefix("return ")) + ")" * depth
+        else:
+            rest = statement.removeprefix("const ").removeprefix("double ")
+            while rest:
+                item, rest = _split(rest, ",")
+                variable, is_assigned, value = item.strip().partition(" = ")
+                lines += [f"    {variable} = {translated(value)}\n"] if is_assigned else []
+    return f"def {name}({', '.join(parameters)}):\n{''.join(lines)}    return {result}\n"
 
 
 def translated(text: str) -> str:
