@@ -38,57 +38,22 @@ _HOME = __name__
 
 #: functions of floats with the rule of a NumPy or SciPy ufunc
 _UFUNCS = {
-    "acos": np.arccos,
-    "acosh": np.arccosh,
-    "asin": np.arcsin,
-    "asinh": np.arcsinh,
-    "atan": np.arctan,
-    "atan2": np.arctan2,
-    "atanh": np.arctanh,
-    "cbrt": np.cbrt,
-    "copysign": np.copysign,
-    "cos": np.cos,
-    "cosh": np.cosh,
-    "degrees": np.degrees,
     "erf": "scipy.special.erf",
     "erfc": "scipy.special.erfc",
-    "exp": np.exp,
-    "exp2": np.exp2,
-    "expm1": np.expm1,
-    "fabs": np.fabs,
-    "fmod": np.fmod,
     "gamma": "scipy.special.gamma",
-    "ldexp": np.ldexp,
     "lgamma": "scipy.special.gammaln",
-    "log10": np.log10,
-    "log1p": np.log1p,
-    "log2": np.log2,
-    "pow": np.power,
-    "radians": np.radians,
-    "sin": np.sin,
-    "sinh": np.sinh,
-    "sqrt": np.sqrt,
-    "tan": np.tan,
-    "tanh": np.tanh,
+} | {
+    name: getattr(np, name)
+    for name in (
+        "acos acosh asin asinh atan atan2 atanh cbrt copysign cos cosh degrees exp exp2 expm1 fabs fmod ldexp log10 "
+        "log1p log2 pow radians sin sinh sqrt tan tanh"
+    ).split()
 }
 
 #: the same for complex numbers
 _COMPLEX_UFUNCS = {
-    "acos": np.arccos,
-    "acosh": np.arccosh,
-    "asin": np.arcsin,
-    "asinh": np.arcsinh,
-    "atan": np.arctan,
-    "atanh": np.arctanh,
-    "cos": np.cos,
-    "cosh": np.cosh,
-    "exp": np.exp,
-    "log10": np.log10,
-    "sin": np.sin,
-    "sinh": np.sinh,
-    "sqrt": np.sqrt,
-    "tan": np.tan,
-    "tanh": np.tanh,
+    name: _UFUNCS[name]
+    for name in "acos acosh asin asinh atan atanh cos cosh exp log10 sin sinh sqrt tan tanh".split()
 }
 
 #: functions of statistics whose Python code is run with the functions of this module
