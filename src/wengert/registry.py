@@ -22,7 +22,8 @@ Complex operands raise unless the row declares support for them: ``analytic`` if
 
 In a pullback ``ybar`` is the cotangent of the result; the other arguments are those of the call, as plain arrays.
 A pullback may return anything that broadcasts to the shape of its operand.
-If a row is ``stacked``, its pullbacks accept cotangents with leading axes, so that one call pulls back k directions.
+If a row is ``stacked``, as most are, its pullbacks accept cotangents with leading axes, so that one call pulls back k
+directions.
 
 Rules use NumPy functions that have rows themselves, so they can be recorded, and second derivatives come from the same
 row. Rules branch on shapes and options, and on values only to choose between equivalent formulas.
@@ -304,14 +305,12 @@ def _add(fun: Any, row: Primitive) -> Primitive:
     return row
 
 
-def elementwise(fun, *partials, curvature: str = "full", domain: tuple = (), **facts) -> Primitive:
+def elementwise(fun, *partials, **columns) -> Primitive:
     """Declare a function that acts elementwise, by its partial with respect to each operand."""
-    return _add(fun, Primitive(fun, "elementwise", partials=partials, curvature=curvature, domain=domain, **facts))
+    return _add(fun, Primitive(fun, "elementwise", partials=partials, **columns))
 
 
-def linear(
-    fun, transpose: Callable, *, jvp: Callable | None = None, stacked: bool = False, domain: tuple = (), **facts
-) -> Primitive:
+def linear(fun, transpose: Callable, *, jvp: Callable | None = None, stacked: bool = True, **columns) -> Primitive:
     """Declare a function that is linear in its first argument, by its transpose ``(ybar, *args, **kwargs)``.
 
     `jvp`, a function of ``(t, y, *args, **kwargs)``, applies the function to all directions of the tangent at once.
@@ -320,33 +319,12 @@ def linear(
     def vjp(ybar, y, *args, **kwargs):
         return transpose(ybar, *args, **kwargs)
 
-    return _add(
-        fun,
-        Primitive(
-            fun,
-            "linear",
-            vjps={0: vjp},
-            jvps={} if jvp is None else {0: jvp},
-            stacked=stacked,
-            curvature="none",
-            domain=domain,
-            signature=(1, transpose),
-            **facts,
-        ),
-    )
+    columns |= {"vjps": {0: vjp}, "jvps": {} if jvp is None else {0: jvp}, "signature": (1, transpose)}
+    return _add(fun, Primitive(fun, "linear", curvature="none", stacked=stacked, **columns))
 
 
 def structural(
-    fun,
-    *vjp: Callable | None,
-    jvp: tuple = (),
-    variadic: Callable | None = None,
-    sequence: bool = False,
-    stacked: bool = False,
-    curvature: str = "full",
-    domain: tuple = (),
-    undefined: str = "",
-    **facts,
+    fun, *vjp: Callable | None, jvp: Any = (), variadic: Callable | None = None, stacked: bool = True, **columns
 ) -> Primitive:
     """Declare a function by the pullback of each positional argument; None for one without derivative.
 
@@ -356,23 +334,9 @@ def structural(
     """
     vjps = {i: pullback for i, pullback in enumerate(vjp) if pullback is not None}
     jvps = {None: jvp} if callable(jvp) else {i: push for i, push in enumerate(jvp) if push is not None}
-    return _add(
-        fun,
-        Primitive(
-            fun,
-            "structural",
-            vjps=vjps,
-            jvps=jvps,
-            variadic=variadic,
-            sequence=sequence,
-            stacked=stacked,
-            curvature=curvature,
-            domain=domain,
-            undefined=undefined,
-            signature=(3, variadic) if variadic else (2, *vjps.values()),
-            **facts,
-        ),
-    )
+    signature = (3, variadic) if variadic else (2, *vjps.values())
+    columns |= {"vjps": vjps, "jvps": jvps, "variadic": variadic, "signature": signature}
+    return _add(fun, Primitive(fun, "structural", stacked=stacked, **columns))
 
 
 def view(*funs) -> None:

@@ -29,14 +29,7 @@ from wengert.registry import (
 from wengert.rules import einsum, interpolation, kronecker, polynomials, reductions, shaping  # noqa: F401  (declares rows)
 from wengert.rules.broadcasting import aligned, conjugate
 from wengert.rules.composed import as_array, dispatched
-from wengert.rules.elementwise import (
-    gap_of,
-    gap_over_nan,
-    power_wrt_base,
-    power_wrt_exponent,
-    sinc_partial,
-    tie_share,
-)
+from wengert.rules.elementwise import gap_of, gap_over_nan, power_wrt_base, power_wrt_exponent, sinc_partial, tie_share
 from wengert.rules.histograms import weighted_counts
 from wengert.rules.products import (
     push_vdot,
@@ -184,6 +177,7 @@ on_complex_by_partials(np.sinc, lambda y, x: sinc_partial(y, x, lambda z: z.real
 conjugated(np.var, np.std)
 
 # ---- functions that are linear over the reals only
+
 
 def phase_of(y, x):
     """Return x / |x|, where y is |x|; 0 at the origin."""

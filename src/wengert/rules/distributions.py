@@ -42,9 +42,7 @@ row("gammaincc", lambda y, a, x: -gammainc_by_parameter(1, a, x), lambda y, a, x
 row("gammaincinv", lambda y, a, p: quantile_by_shape(y, a, y), lambda y, a, p: 1 / gamma_density(a, y))
 row("gammainccinv", lambda y, a, p: quantile_by_shape(y, a, y), lambda y, a, p: -1 / gamma_density(a, y))
 row(
-    "chdtr",
-    lambda y, v, x: gammainc_by_parameter(1, v / 2, x / 2) / 2,
-    lambda y, v, x: gamma_density(v / 2, x / 2) / 2,
+    "chdtr", lambda y, v, x: gammainc_by_parameter(1, v / 2, x / 2) / 2, lambda y, v, x: gamma_density(v / 2, x / 2) / 2
 )
 row(
     "chdtrc",
@@ -275,12 +273,7 @@ row("kolmogi", lambda y, p: -1 / kolmogorov_density(y))
 
 # ---- the normal distribution, in its parameters
 
-row(
-    "nrdtrimn",
-    lambda y, p, std, x: -std / normal_density(sp.ndtri(p)),
-    lambda y, p, std, x: -sp.ndtri(p),
-    1.0,
-)
+row("nrdtrimn", lambda y, p, std, x: -std / normal_density(sp.ndtri(p)), lambda y, p, std, x: -sp.ndtri(p), 1.0)
 row(
     "nrdtrisd",
     lambda y, mean, p, x: -1 / sp.ndtri(p),

@@ -9,13 +9,7 @@ import numpy as np
 
 from wengert.dependence import Contraction
 from wengert.registry import strong, structural
-from wengert.rules.shapes import (
-    leading,
-    ndim_of,
-    reshaped,
-    shape_of,
-    unbroadcast,
-)
+from wengert.rules.shapes import leading, ndim_of, reshaped, shape_of, unbroadcast
 
 #: letters of labels in subscripts
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -57,9 +51,7 @@ def expand_ellipses(inputs, output, ndims, lead):
     """
     if output is None:
         seen = "".join(inputs).replace(".", "")
-        output = "..." * any("..." in s for s in inputs) + "".join(
-            sorted(c for c in set(seen) if seen.count(c) == 1)
-        )
+        output = "..." * any("..." in s for s in inputs) + "".join(sorted(c for c in set(seen) if seen.count(c) == 1))
     fresh = [c for c in _LETTERS if c not in "".join(inputs) + output]
     dots = [ndim - len(s.replace("...", "")) for s, ndim in zip(inputs, ndims, strict=True) if "..." in s]
     ellipsis = "".join(fresh[lead : lead + max(dots, default=0)])
@@ -116,9 +108,7 @@ def strong_einsum(inputs, output, operands):
     if not np.isnan(np.add.reduce(y, axis=None)) or all(np.isfinite(x).all() for x in operands):
         return y
     letters = output + "".join(sorted(set("".join(inputs)) - set(output)))
-    spread = [
-        np.einsum(s + "->" + "".join(c for c in letters if c in s), x) for s, x in zip(inputs, operands)
-    ]
+    spread = [np.einsum(s + "->" + "".join(c for c in letters if c in s), x) for s, x in zip(inputs, operands)]
     index = [tuple(slice(None) if c in s else None for c in letters) for s in inputs]
     product = reduce(strong, [x[i] for x, i in zip(spread, index, strict=True)])
     return np.sum(product, axis=tuple(range(len(output), len(letters))))
@@ -203,7 +193,6 @@ structural(
     np.einsum,
     variadic=einsum_wrt,
     jvp=push_einsum,
-    stacked=True,
     curvature="cross",
     dependence=Contraction(einsum_labels),
     scalars="einsum",

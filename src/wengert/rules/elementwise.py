@@ -55,21 +55,9 @@ elementwise(np.reciprocal, lambda y, x: -y * y, domain=(POSITIVE,), taylor=taylo
 elementwise(np.square, lambda y, x: 2 * x, domain=(ANY,), taylor=taylor.square, continuous=True)
 
 # the quotient is recovered from the remainder: a / b itself may round up to the next integer
-elementwise(
-    np.remainder,
-    1.0,
-    lambda y, a, b: -np.rint((a - y) / b),
-    curvature="none",
-    domain=(ANY, POSITIVE),
-)
+elementwise(np.remainder, 1.0, lambda y, a, b: -np.rint((a - y) / b), curvature="none", domain=(ANY, POSITIVE))
 elementwise(np.fmod, 1.0, lambda y, a, b: -np.rint((a - y) / b), curvature="none", domain=(ANY, POSITIVE))
-elementwise(
-    np.ldexp,
-    lambda y, x, i: np.ldexp(np.ones_like(x), i),
-    None,
-    curvature="none",
-    domain=(ANY, None),
-)
+elementwise(np.ldexp, lambda y, x, i: np.ldexp(np.ones_like(x), i), None, curvature="none", domain=(ANY, None))
 
 # ---- powers and roots
 
@@ -439,7 +427,6 @@ structural(
     clip_wrt_low,
     clip_wrt_high,
     jvp=(push_clip_value, push_clip_low, push_clip_high),
-    stacked=True,
     curvature="none",
     dependence=Elementwise(),
     batching=True,

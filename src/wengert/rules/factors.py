@@ -122,13 +122,7 @@ def cholesky_adjoint_wrt_cotangent(ybar, y, factor, g):
     return np.tril(cholesky_tangent(symmetric(ybar), factor))
 
 
-structural(
-    cholesky_adjoint,
-    cholesky_adjoint_wrt_factor,
-    cholesky_adjoint_wrt_cotangent,
-    stacked=True,
-    native="cholesky adjoint",
-)
+structural(cholesky_adjoint, cholesky_adjoint_wrt_factor, cholesky_adjoint_wrt_cotangent, native="cholesky adjoint")
 
 
 def cholesky_wrt_matrix(ybar, y, a, *, upper=False):
@@ -145,7 +139,6 @@ structural(
     np.linalg.cholesky,
     cholesky_wrt_matrix,
     jvp=(cholesky_along_matrix,),
-    stacked=True,
     dependence=MATRIXWISE,
     batching=True,
     taylor=taylor.cholesky,
@@ -237,5 +230,5 @@ def _qr(a, mode="reduced"):
     return QRResult(*unpacked(packed_qr(a, mode), *qr_shapes(a, mode)))
 
 
-structural(packed_qr, qr_wrt_matrix, jvp=(qr_along_matrix,), stacked=True, native="qr", work="factorisation")
+structural(packed_qr, qr_wrt_matrix, jvp=(qr_along_matrix,), native="qr", work="factorisation")
 composed(np.linalg.qr, _qr)

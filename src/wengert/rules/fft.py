@@ -78,26 +78,10 @@ def irfft_adjoint(ybar, a, n=None, axis=-1, norm=None, out=None):
 
 
 for fun in (np.fft.fft, np.fft.ifft):
-    linear(
-        fun,
-        transpose_of(fun),
-        jvp=tangent_of(fun),
-        stacked=True,
-        dependence=Along(2),
-        batching=True,
-        native=fun.__name__,
-    )
+    linear(fun, transpose_of(fun), jvp=tangent_of(fun), dependence=Along(2), batching=True, native=fun.__name__)
     analytic(fun)
 for fun, adjoint in ((np.fft.rfft, rfft_adjoint), (np.fft.irfft, irfft_adjoint)):
-    row = linear(
-        fun,
-        adjoint,
-        jvp=tangent_of(fun),
-        stacked=True,
-        dependence=Along(2),
-        batching=True,
-        native=fun.__name__,
-    )
+    row = linear(fun, adjoint, jvp=tangent_of(fun), dependence=Along(2), batching=True, native=fun.__name__)
     on_complex(fun, row.jvps[0], vjp=(row.vjps[0],))
 
 # ---- transforms of Hermitian-symmetric sequences

@@ -51,7 +51,7 @@ def push_counts(t, y, weights, samples, bins, range):
     return scatter_to_source(t, places, y)
 
 
-linear(weighted_counts, counts_transpose, jvp=push_counts, stacked=True)
+linear(weighted_counts, counts_transpose, jvp=push_counts)
 
 
 def as_plain(x):

@@ -82,19 +82,13 @@ def slope_in_argument(y, family, position, a, b, c, z):
     value = (lambda: sp.hyp0f1(c + 1, z), lambda: sp.hyp1f1(a + 1, c + 1, z), lambda: sp.hyp2f1(a + 1, b + 1, c + 1, z))
     growth = (1.0 if family == 1 else b) / c if position == 0 else a / c
     growth = -ratio(family, a, b, c) / c if position == 2 else growth
-    return growth * value[family]() + ratio(family, a, b, c) * parameter_slope(
-        family, position, a + 1, b + 1, c + 1, z
-    )
+    return growth * value[family]() + ratio(family, a, b, c) * parameter_slope(family, position, a + 1, b + 1, c + 1, z)
 
 
 second_derivative = unknown("hyp2f1, hyp1f1 or hyp0f1", "parameters twice")
 elementwise(parameter_slope, None, None, second_derivative, second_derivative, second_derivative, slope_in_argument)
 
-row(
-    "hyp0f1",
-    lambda y, c, z: parameter_slope(0, 2, 1.0, 1.0, c, z),
-    lambda y, c, z: sp.hyp0f1(c + 1, z) / c,
-)
+row("hyp0f1", lambda y, c, z: parameter_slope(0, 2, 1.0, 1.0, c, z), lambda y, c, z: sp.hyp0f1(c + 1, z) / c)
 row(
     "hyp1f1",
     lambda y, a, c, z: parameter_slope(1, 0, a, 1.0, c, z),

@@ -161,7 +161,6 @@ structural(
     interp_wrt_left,
     interp_wrt_right,
     jvp=(interp_wrt_point, push_interp_places, push_interp_values, push_interp_left, push_interp_right),
-    stacked=True,
     dependence=Elementwise(1),
     taylor=PIECEWISE_LINEAR,
     scalars="interp",
@@ -264,7 +263,6 @@ structural(
         lambda t, y, a, v, mode="full": push_convolution(tangent_line(t, a), convolution_offset(a, v, mode), y, v),
         lambda t, y, a, v, mode="full": push_convolution(tangent_line(t, v), convolution_offset(a, v, mode), y, a),
     ),
-    stacked=True,
     curvature="cross",
     dependence=convolution_pattern(convolution_offset, "full", 1),
     expansion=expansions.convolve,
@@ -283,7 +281,6 @@ structural(
             tangent_line(t, v)[..., ::-1], correlation_offset(a, v, mode), y, a
         ),
     ),
-    stacked=True,
     curvature="cross",
     dependence=convolution_pattern(correlation_offset, "valid", -1),
     expansion=expansions.correlate,
@@ -325,11 +322,7 @@ def _gradient(f, *varargs, axis=None, edge_order=1):
     f = as_array(f)
     f = f if f.dtype.kind in "fc" else f.astype(float)
     axes = normalize_axis_tuple(tuple(range(ndim_of(f))) if axis is None else axis, ndim_of(f))
-    spacings = (
-        varargs * len(axes)
-        if len(varargs) == 1 and ndim_of(varargs[0]) == 0
-        else varargs or [1.0] * len(axes)
-    )
+    spacings = varargs * len(axes) if len(varargs) == 1 and ndim_of(varargs[0]) == 0 else varargs or [1.0] * len(axes)
     if len(spacings) != len(axes):
         raise TypeError("invalid number of arguments")
     if edge_order > 2:

@@ -6,16 +6,7 @@ import numpy as np
 
 from wengert.registry import strong, strong_matmul, structural
 from wengert.rules import expansions
-from wengert.rules.shapes import (
-    from_end,
-    leading,
-    moved_axis,
-    ndim_of,
-    raveled,
-    reshaped,
-    shape_of,
-    unbroadcast,
-)
+from wengert.rules.shapes import from_end, leading, moved_axis, ndim_of, raveled, reshaped, shape_of, unbroadcast
 
 
 def kron_blocks(z, a, b, lead):
@@ -58,7 +49,6 @@ structural(
     np.kron,
     kron_wrt_left,
     kron_wrt_right,
-    stacked=True,
     curvature="cross",
     dependence=kron_pattern,
     expansion=expansions.kron,
@@ -70,10 +60,7 @@ def strong_cross(u, v):
     """Return the cross product along the last axis, with 0 * inf = 0."""
     after, before = (1, 2, 0), (2, 0, 1)
     return np.stack(
-        [
-            strong(u[..., i], v[..., j]) - strong(u[..., j], v[..., i])
-            for i, j in zip(after, before, strict=True)
-        ],
+        [strong(u[..., i], v[..., j]) - strong(u[..., j], v[..., i]) for i, j in zip(after, before, strict=True)],
         axis=-1,
     )
 
@@ -135,7 +122,6 @@ structural(
     np.cross,
     cross_wrt_left,
     cross_wrt_right,
-    stacked=True,
     curvature="cross",
     dependence=cross_pattern,
     expansion=expansions.cross,
@@ -145,7 +131,6 @@ structural(
     np.linalg.cross,
     lambda ybar, y, x1, x2, *, axis=-1: cross_wrt(ybar, y, x1, x2, (axis, axis, axis), 1),
     lambda ybar, y, x1, x2, *, axis=-1: cross_wrt(ybar, y, x2, x1, (axis, axis, axis), -1),
-    stacked=True,
     curvature="cross",
     dependence=lambda deps, x1, x2, *, axis=-1: cross_pattern(deps, x1, x2, axis=axis),
     expansion=expansions.cross,

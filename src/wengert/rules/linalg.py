@@ -195,10 +195,11 @@ structural(
     np.linalg.matrix_power,
     lambda ybar, y, a, n: power_tangent(ybar, transposed(a), n),
     jvp=(lambda t, y, a, n: power_tangent(t, a, n),),
-    stacked=True,
     dependence=MATRIXWISE,
     taylor=taylor.matrix_power,
 )
+
+
 def multi_dot_labels(ndim, arrays):
     labels = [[k, k + 1] for k in range(len(arrays))]
     out = [0, len(arrays)]
@@ -214,7 +215,6 @@ structural(
     multi_dot_wrt_arrays,
     jvp=(multi_dot_tangent,),
     sequence=True,
-    stacked=True,
     curvature="cross",
     dependence=Contraction(multi_dot_labels),
     expansion=expansions.multi_dot,
@@ -393,7 +393,6 @@ for fun in (np.linalg.solve, solution):
         solve_wrt_matrix,
         solve_wrt_right_side,
         jvp=(solve_along_matrix, solve_along_right_side),
-        stacked=True,
         dependence=SYSTEMS,
         expansion=expansions.solve,
         scalars="solve",
@@ -406,7 +405,6 @@ structural(
     np.linalg.inv,
     inv_wrt_matrix,
     jvp=(inv_tangent,),
-    stacked=True,
     scalars="inverse",
     work="factorisation",
     slope="-ik,lj",
@@ -479,7 +477,6 @@ structural(
     np.linalg.det,
     det_wrt_matrix,
     jvp=(det_tangent,),
-    stacked=True,
     scalars="determinant",
     work="factorisation",
     dependence=MATRIXWISE,
@@ -526,12 +523,5 @@ def _slogdet(a):
     return SlogdetResult(sign[()], logarithm.real[()])  # [()]: scalars for a single matrix
 
 
-structural(
-    packed_slogdet,
-    slogdet_wrt_matrix,
-    jvp=(slogdet_tangent,),
-    stacked=True,
-    scalars="log determinant",
-    work="factorisation",
-)
+structural(packed_slogdet, slogdet_wrt_matrix, jvp=(slogdet_tangent,), scalars="log determinant", work="factorisation")
 composed(np.linalg.slogdet, _slogdet, taylor=taylor.log_determinant)

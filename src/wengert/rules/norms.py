@@ -120,7 +120,6 @@ structural(
     np.linalg.norm,
     norm_wrt_array,
     jvp=(norm_along_array,),
-    stacked=True,
     dependence=Reduced(2),
     batching=norms_of_batch,
     scalars="norm",
@@ -131,7 +130,6 @@ structural(
     np.linalg.vector_norm,
     vector_norm_wrt_array,
     jvp=(vector_norm_along_array,),
-    stacked=True,
     dependence=Reduced(None),
     taylor=taylor.norm,
     continuous=True,
@@ -140,6 +138,5 @@ structural(
     np.linalg.matrix_norm,
     lambda ybar, y, x, *, keepdims=False, ord="fro": norm_wrt_array(ybar, y, x, ord, (-2, -1), keepdims),
     jvp=(lambda t, y, x, *, keepdims=False, ord="fro": norm_along_array(t, y, x, ord, (-2, -1), keepdims),),
-    stacked=True,
     dependence=MATRIXWISE,
 )

@@ -181,5 +181,4 @@ structural(
     np.roots,
     lambda ybar, y, p: strong_matmul(ybar, roots_slope(y, p)),
     jvp=(lambda t, y, p: strong_matmul(t, np.transpose(roots_slope(y, p))),),
-    stacked=True,
 )

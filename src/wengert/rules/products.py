@@ -212,7 +212,6 @@ for fun in {np.matmul, np.linalg.matmul}:
         matmul_wrt_left,
         matmul_wrt_right,
         jvp=(push_matmul_left, push_matmul_right),
-        stacked=True,
         curvature="cross",
         dependence=two_factor_pattern(matmul_labels),
         scalars="matmul",
@@ -264,7 +263,6 @@ if has_matvec:
         matvec_wrt_matrix,
         matvec_wrt_vector,
         jvp=(push_matvec_matrix, push_matvec_vector),
-        stacked=True,
         curvature="cross",
         dependence=two_factor_pattern(matvec_labels),
     )
@@ -273,7 +271,6 @@ if has_matvec:
         vecmat_wrt_vector,
         vecmat_wrt_matrix,
         jvp=(push_vecmat_vector, push_vecmat_matrix),
-        stacked=True,
         curvature="cross",
         dependence=two_factor_pattern(vecmat_labels),
     )
@@ -355,7 +352,6 @@ structural(
     tensordot_wrt_left,
     tensordot_wrt_right,
     jvp=(push_tensordot_left, push_tensordot_right),
-    stacked=True,
     curvature="cross",
     dependence=TENSORDOT,
     work="contraction",
@@ -369,7 +365,6 @@ if np.linalg.tensordot is not np.tensordot:
             lambda t, y, x1, x2, *, axes=2: push_tensordot_left(t, y, x1, x2, axes),
             lambda t, y, x1, x2, *, axes=2: push_tensordot_right(t, y, x1, x2, axes),
         ),
-        stacked=True,
         curvature="cross",
         dependence=TENSORDOT,
         work="contraction",
@@ -457,7 +452,6 @@ for fun, axes_of, labels in ((np.dot, dot_axes, dot_labels), (np.inner, inner_ax
         wrt_left(axes_of),
         wrt_right(axes_of),
         jvp=(push_left(axes_of), push_right(axes_of)),
-        stacked=True,
         curvature="cross",
         dependence=two_factor_pattern(labels),
     )
@@ -487,7 +481,6 @@ for fun in (np.outer, np.linalg.outer):
         outer_wrt_left,
         outer_wrt_right,
         jvp=(push_outer_left, push_outer_right),
-        stacked=True,
         curvature="cross",
         dependence=FLAT_OUTER,
     )
@@ -515,7 +508,6 @@ structural(
     lambda ybar, y, a, b: vdot_wrt(ybar, a, b),
     lambda ybar, y, a, b: vdot_wrt(ybar, b, a),
     jvp=(lambda t, y, a, b: push_vdot(t, a, b), lambda t, y, a, b: push_vdot(t, b, a)),
-    stacked=True,
     curvature="cross",
     dependence=FLAT_INNER,
     scalars="vdot",
@@ -546,7 +538,6 @@ for fun in {np.vecdot, np.linalg.vecdot}:
             lambda t, y, x1, x2, *, axis=-1: push_vecdot(t, y, x1, x2, axis),
             lambda t, y, x1, x2, *, axis=-1: push_vecdot(t, y, x2, x1, axis),
         ),
-        stacked=True,
         curvature="cross",
         dependence=VECDOT,
     )

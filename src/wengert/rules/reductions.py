@@ -76,9 +76,8 @@ def push_mean(t, y, a, axis=None, dtype=None, out=None, keepdims=False, *, where
     return sum_reduced(masked(t / count_of(a, axis, where), where), a, axis, keepdims)
 
 
-linear(np.sum, sum_transpose, jvp=push_sum, stacked=True, batching=True, scalars="sum", dependence=Reduced(),
-       taylor=taylor.total)
-linear(np.mean, mean_transpose, jvp=push_mean, stacked=True, batching=True, scalars="mean", dependence=Reduced())
+linear(np.sum, sum_transpose, jvp=push_sum, batching=True, scalars="sum", dependence=Reduced(), taylor=taylor.total)
+linear(np.mean, mean_transpose, jvp=push_mean, batching=True, scalars="mean", dependence=Reduced())
 
 
 def is_counted(a, where):
@@ -105,8 +104,8 @@ def push_nanmean(t, y, a, axis=None, dtype=None, out=None, keepdims=False, *, wh
     return sum_reduced(np.where(mask, t / count_of(a, axis, mask), 0), a, axis, keepdims)
 
 
-structural(np.nansum, nansum_wrt_array, jvp=(push_nansum,), stacked=True, curvature="none", dependence=Reduced())
-structural(np.nanmean, nanmean_wrt_array, jvp=(push_nanmean,), stacked=True, curvature="none", dependence=Reduced())
+structural(np.nansum, nansum_wrt_array, jvp=(push_nansum,), curvature="none", dependence=Reduced())
+structural(np.nanmean, nanmean_wrt_array, jvp=(push_nanmean,), curvature="none", dependence=Reduced())
 
 # ---- products
 
@@ -156,7 +155,6 @@ structural(
     np.prod,
     prod_wrt_array,
     jvp=(push_prod,),
-    stacked=True,
     batching=True,
     scalars="prod",
     dependence=Reduced(),
@@ -190,7 +188,7 @@ def push_extreme(t, y, a, axis=None, out=None, keepdims=False, initial=None, whe
 
 
 for fun in (np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin):
-    structural(fun, extreme_wrt_array, jvp=(push_extreme,), stacked=True, curvature="none", dependence=Reduced())
+    structural(fun, extreme_wrt_array, jvp=(push_extreme,), curvature="none", dependence=Reduced())
 facts(np.max, np.min, np.amax, np.amin, batching=True)
 facts(np.max, np.amax, scalars="max")
 facts(np.min, np.amin, scalars="min")
@@ -209,7 +207,7 @@ def push_ptp(t, y, a, axis=None, out=None, keepdims=False):
     return sum_reduced(strong(t, ptp_share(a, axis)), a, axis, keepdims)
 
 
-structural(np.ptp, ptp_wrt_array, jvp=(push_ptp,), stacked=True, curvature="none", dependence=Reduced())
+structural(np.ptp, ptp_wrt_array, jvp=(push_ptp,), curvature="none", dependence=Reduced())
 
 # ---- moments
 
@@ -234,9 +232,7 @@ def var_wrt_array(
     return strong(2 * restore(ybar, a, axis, keepdims), np.divide(deviation, count))
 
 
-def push_var(
-    t, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=np._NoValue
-):
+def push_var(t, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=np._NoValue):
     deviation, count = deviations(a, axis, ddof, correction, where)
     return 2 * sum_reduced(strong(t, conjugate(np.divide(deviation, count))).real, a, axis, keepdims)
 
@@ -248,9 +244,7 @@ def std_wrt_array(
     return strong(restore(ybar, a, axis, keepdims), slope)
 
 
-def push_std(
-    t, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=np._NoValue
-):
+def push_std(t, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=np._NoValue):
     slope = std_slope(restore(y, a, axis, keepdims), a, axis, ddof, correction, where)
     return sum_reduced(strong(t, conjugate(slope)).real, a, axis, keepdims)
 
@@ -271,7 +265,6 @@ structural(
     np.var,
     var_wrt_array,
     jvp=(push_var,),
-    stacked=True,
     batching=True,
     dependence=Reduced(),
     taylor=taylor.variance,
@@ -282,7 +275,6 @@ structural(
     np.std,
     std_wrt_array,
     jvp=(push_std,),
-    stacked=True,
     batching=True,
     dependence=Reduced(),
     taylor=taylor.deviation,
@@ -376,7 +368,6 @@ structural(
     None,
     average_wrt_weights,
     jvp=(push_average, None, push_average_weights),
-    stacked=True,
     dependence=average_pattern,
     expansion=average_expansion,
     taylor=average_taylor,
@@ -441,7 +432,6 @@ linear(
     np.cumsum,
     cumsum_transpose,
     jvp=push_cumsum,
-    stacked=True,
     batching=True,
     expansion=expansions.accumulate(np.add),
     scalars="cumsum",
@@ -451,7 +441,6 @@ structural(
     np.cumprod,
     cumprod_wrt_array,
     jvp=(push_cumprod,),
-    stacked=True,
     batching=True,
     expansion=expansions.accumulate(np.multiply),
     scalars="cumprod",
@@ -495,18 +484,11 @@ def push_cumulative_prod(t, y, x, axis=None, dtype=None, out=None, include_initi
 
 
 if has_cumulative:
-    linear(
-        np.cumulative_sum,
-        cumulative_sum_transpose,
-        jvp=push_cumulative_sum,
-        stacked=True,
-        dependence=Cumulative(),
-    )
+    linear(np.cumulative_sum, cumulative_sum_transpose, jvp=push_cumulative_sum, dependence=Cumulative())
     structural(
         np.cumulative_prod,
         cumulative_prod_wrt_array,
         jvp=(push_cumulative_prod,),
-        stacked=True,
         dependence=Cumulative(),
         taylor=taylor.cumulative_product,
     )
@@ -580,7 +562,6 @@ structural(
     np.diff,
     *(pull_diff, None, None, pull_before, pull_behind),
     jvp=(push_diff, None, None, push_before, push_behind),
-    stacked=True,
     curvature="none",
     dependence=diff_pattern,
     expansion=expansions.diff,
@@ -609,18 +590,10 @@ def trace_pattern(deps, a, offset=0, axis1=0, axis2=1, **options):
     return deps.along(np.diagonal(deps.ids(a), offset, axis1, axis2), (-1,))
 
 
-linear(
-    np.trace,
-    trace_transpose,
-    stacked=True,
-    dependence=trace_pattern,
-    expansion=expansions.trace,
-    scalars="trace",
-)
+linear(np.trace, trace_transpose, dependence=trace_pattern, expansion=expansions.trace, scalars="trace")
 linear(
     np.linalg.trace,
     lambda ybar, x, *, offset=0, dtype=None: trace_transpose(ybar, x, offset, -2, -1),
-    stacked=True,
     dependence=lambda deps, x, *, offset=0, dtype=None: trace_pattern(deps, x, offset, -2, -1),
     expansion=expansions.trace_of_last,
 )

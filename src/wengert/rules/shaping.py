@@ -194,7 +194,6 @@ structural(
     concatenate_wrt_arrays,
     jvp=(push_concatenate,),
     sequence=True,
-    stacked=True,
     curvature="none",
     batching=concatenate_batch,
     dependence=Moved(),
@@ -205,7 +204,6 @@ structural(
     stack_wrt_arrays,
     jvp=(push_stack,),
     sequence=True,
-    stacked=True,
     curvature="none",
     batching=stack_batch,
     dependence=Moved(),
@@ -243,7 +241,6 @@ structural(
     append_wrt_array,
     append_wrt_values,
     jvp=(push_append_array, push_append_values),
-    stacked=True,
     curvature="none",
     dependence=Moved((0, 1)),
 )
@@ -263,15 +260,12 @@ structural(
     np.insert,
     lambda ybar, y, arr, obj, values, axis=None: scatter_to_source(ybar, array_sources(arr, obj, values, axis), arr),
     None,
-    lambda ybar, y, arr, obj, values, axis=None: scatter_to_source(
-        ybar, value_sources(arr, obj, values, axis), values
-    ),
+    lambda ybar, y, arr, obj, values, axis=None: scatter_to_source(ybar, value_sources(arr, obj, values, axis), values),
     jvp=(
         lambda t, y, arr, obj, values, axis=None: gather_from_source(t, array_sources(arr, obj, values, axis), arr),
         None,
         lambda t, y, arr, obj, values, axis=None: gather_from_source(t, value_sources(arr, obj, values, axis), values),
     ),
-    stacked=True,
     curvature="none",
     dependence=Moved((0, 2)),
 )
@@ -287,22 +281,13 @@ def push_compress(t, y, condition, a, axis=None, out=None):
     return gather_from_source(t, np.compress(condition, source_ids(a), axis=axis), a)
 
 
-structural(
-    np.compress,
-    None,
-    compress_wrt_array,
-    jvp=(None, push_compress),
-    stacked=True,
-    curvature="none",
-    dependence=Moved((1,)),
-)
+structural(np.compress, None, compress_wrt_array, jvp=(None, push_compress), curvature="none", dependence=Moved((1,)))
 conditional(np.compress, 0)
 structural(
     np.extract,
     None,
     lambda ybar, y, condition, arr: scatter_to_source(ybar, np.extract(condition, source_ids(arr)), arr),
     jvp=(None, lambda t, y, condition, arr: gather_from_source(t, np.extract(condition, source_ids(arr)), arr)),
-    stacked=True,
     curvature="none",
     dependence=Moved((1,)),
 )
@@ -330,14 +315,7 @@ def push_sort(t, y, a, axis=-1, kind=None, order=None, *, stable=None, **descend
 
 
 structural(
-    np.sort,
-    sort_wrt_array,
-    jvp=(push_sort,),
-    stacked=True,
-    curvature="none",
-    batching=True,
-    dependence=Along(1),
-    native="sort",
+    np.sort, sort_wrt_array, jvp=(push_sort,), curvature="none", batching=True, dependence=Along(1), native="sort"
 )
 
 
@@ -357,14 +335,7 @@ def partitioned_places(y, a, axis):
     return np.take_along_axis(sorted_places(a, axis), ranks, axis)
 
 
-structural(
-    np.partition,
-    partition_wrt_array,
-    jvp=(push_partition,),
-    stacked=True,
-    curvature="none",
-    dependence=Along(2),
-)
+structural(np.partition, partition_wrt_array, jvp=(push_partition,), curvature="none", dependence=Along(2))
 
 
 def ranked_places(a, axis):
@@ -417,14 +388,7 @@ def push_places(t, y, counts, q, method):
     return strong(t, position_slope(y, counts, method))
 
 
-structural(
-    quantile_places,
-    None,
-    places_wrt_fraction,
-    jvp=(None, push_places),
-    stacked=True,
-    curvature="none",
-)
+structural(quantile_places, None, places_wrt_fraction, jvp=(None, push_places), curvature="none")
 
 
 def count_all(a, axis):
@@ -526,7 +490,6 @@ for fun, (pulls, pushes) in {
         fun,
         *pulls,
         jvp=pushes,
-        stacked=True,
         curvature="none" if is_median else "full",
         dependence=Reduced() if is_median else quantile_pattern,
         batching=True if fun is np.median else None,
@@ -607,24 +570,12 @@ def push_full(t, y, shape, fill_value, dtype=None, order="C"):
 
 
 structural(
-    np.pad,
-    pad_wrt_array,
-    jvp=(push_pad,),
-    stacked=True,
-    curvature="none",
-    dependence=Moved((0,), pads_by_moving),
-    lowering="pad",
+    np.pad, pad_wrt_array, jvp=(push_pad,), curvature="none", dependence=Moved((0,), pads_by_moving), lowering="pad"
 )
 structural(
-    np.full_like,
-    None,
-    full_like_wrt_value,
-    jvp=(None, push_full_like),
-    stacked=True,
-    curvature="none",
-    dependence=Moved((0, 1)),
+    np.full_like, None, full_like_wrt_value, jvp=(None, push_full_like), curvature="none", dependence=Moved((0, 1))
 )
-structural(np.full, None, full_wrt_value, jvp=(None, push_full), stacked=True, curvature="none", dependence=Moved((1,)))
+structural(np.full, None, full_wrt_value, jvp=(None, push_full), curvature="none", dependence=Moved((1,)))
 constant(np.zeros_like, np.ones_like, np.empty_like, static=True)
 
 # ---- weighted counts: the transpose of indexing
@@ -643,7 +594,6 @@ structural(
     None,
     bincount_wrt_weights,
     jvp=(None, push_bincount),
-    stacked=True,
     curvature="none",
     dependence=Scattered(None, 0, 1),
     native="bincount",
@@ -656,9 +606,5 @@ choosing(np.bincount, 0, fits=lambda x, weights=None, minlength=0: np.all(np.les
 
 if has_astype:
     linear(
-        np.astype,
-        lambda ybar, x, dtype, *, copy=True, device=None: ybar,
-        stacked=True,
-        dependence=Elementwise(1),
-        on_complex=True,
+        np.astype, lambda ybar, x, dtype, *, copy=True, device=None: ybar, dependence=Elementwise(1), on_complex=True
     )

@@ -90,12 +90,8 @@ def log_ndtr_partial(y, x):
 
 elementwise("scipy.special.log_ndtr", log_ndtr_partial, domain=(ANY,))
 # inverse functions: the reciprocal of the derivative at y
-elementwise(
-    "scipy.special.erfinv", lambda y, x: sqrt(pi) / 2 / exp_minus_square(y, 1.0), domain=((-0.9, 0.9),)
-)
-elementwise(
-    "scipy.special.erfcinv", lambda y, x: -sqrt(pi) / 2 / exp_minus_square(y, 1.0), domain=((0.1, 1.9),)
-)
+elementwise("scipy.special.erfinv", lambda y, x: sqrt(pi) / 2 / exp_minus_square(y, 1.0), domain=((-0.9, 0.9),))
+elementwise("scipy.special.erfcinv", lambda y, x: -sqrt(pi) / 2 / exp_minus_square(y, 1.0), domain=((0.1, 1.9),))
 elementwise("scipy.special.ndtri", lambda y, x: sqrt(2 * pi) / exp_minus_square(y, 0.5), domain=(UNIT,))
 
 elementwise("scipy.special.ndtri_exp", lambda y, x: 1 / log_ndtr_partial(x, y), domain=((-4.0, -0.1),))
@@ -182,10 +178,7 @@ elementwise(
     domain=(POSITIVE, POSITIVE),
 )
 elementwise(
-    "scipy.special.kl_div",
-    lambda y, a, b: log_ratio(a, b),
-    lambda y, a, b: (b - a) / b,
-    domain=(POSITIVE, POSITIVE),
+    "scipy.special.kl_div", lambda y, a, b: log_ratio(a, b), lambda y, a, b: (b - a) / b, domain=(POSITIVE, POSITIVE)
 )
 
 # ---- the gamma function and related functions

@@ -32,9 +32,7 @@ def declare_complex_operand(fun, position, partial=None):
 
     count = len(row.partials)
     pushes, pulls = [refused] * count, [refused] * count
-    pushes[position] = lambda t, y, *operands: strong(
-        aligned(t, operands[position], np.ndim(y)), slope(y, *operands)
-    )
+    pushes[position] = lambda t, y, *operands: strong(aligned(t, operands[position], np.ndim(y)), slope(y, *operands))
     pulls[position] = lambda ybar, y, *operands: strong(ybar, np.conj(slope(y, *operands)))
     on_complex(fun, *pushes, vjp=tuple(pulls))
 

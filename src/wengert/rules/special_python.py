@@ -79,7 +79,6 @@ structural(
         lambda t, y, a, b, axis: np.sum(strong(t, share(a, b, axis)), axis=axis),
         lambda t, y, a, b, axis: np.sum(strong(t, share_by_factor(a, b, axis)), axis=axis),
     ),
-    stacked=True,
     dependence=Reduced(2),
     scalars="log sum exp",
     taylor=log_sum_taylor,
@@ -135,7 +134,6 @@ structural(
     shares,
     lambda ybar, y, x, axis: softmax_jacobian_product(ybar, y, axis),
     jvp=(lambda t, y, x, axis: softmax_jacobian_product(t, y, axis),),
-    stacked=True,
     dependence=Along(1, None),
     scalars="softmax",
     taylor=shares_taylor,
@@ -144,7 +142,6 @@ structural(
     log_shares,
     lambda ybar, y, x, axis: ybar - strong(np.sum(ybar, axis=axis, keepdims=True), shares(x, axis)),
     jvp=(lambda t, y, x, axis: t - np.sum(strong(t, shares(x, axis)), axis=axis, keepdims=True),),
-    stacked=True,
     dependence=Along(1, None),
     scalars="log softmax",
     taylor=log_shares_taylor,
@@ -171,9 +168,7 @@ def polygamma(n, x):
 
 
 elementwise(
-    polygamma,
-    None,
-    lambda y, n, x: np.where(np.equal(n % 2, 0), 1.0, -1.0) * sp.gamma(n + 2.0) * hurwitz(n + 2.0, x),
+    polygamma, None, lambda y, n, x: np.where(np.equal(n % 2, 0), 1.0, -1.0) * sp.gamma(n + 2.0) * hurwitz(n + 2.0, x)
 )
 composed("scipy.special.polygamma", lambda n, x: polygamma(n, as_array(x)))
 
@@ -368,8 +363,7 @@ def _sph_harm_y(n, m, theta, phi, *, diff_n=0):
 
 
 composed(
-    "scipy.special.legendre_p",
-    lambda n, z, *, diff_n=0: orders(lambda order: legendre(n, as_array(z), order), diff_n),
+    "scipy.special.legendre_p", lambda n, z, *, diff_n=0: orders(lambda order: legendre(n, as_array(z), order), diff_n)
 )
 composed(
     "scipy.special.assoc_legendre_p",

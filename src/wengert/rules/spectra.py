@@ -210,7 +210,6 @@ structural(
     packed_eigh,
     eigh_wrt_matrix,
     jvp=(eigh_along_matrix,),
-    stacked=True,
     undefined=undefined("eigh", "eigenvalues"),
     native="eigh",
     work="factorisation",
@@ -219,7 +218,6 @@ structural(
     np.linalg.eigvalsh,
     eigvalsh_wrt_matrix,
     jvp=(eigvalsh_along_matrix,),
-    stacked=True,
     batching=True,
     dependence=MATRIXWISE,
     native="eigvalsh",
@@ -296,16 +294,9 @@ def _eig(a):
     return EigResult(*unpacked(packed_eig(a), *eigh_shapes(a)))
 
 
-structural(packed_eig, eig_wrt_matrix, jvp=(eig_along_matrix,), stacked=True, work="factorisation").name = (
-    "numpy.linalg.eig"
-)
+structural(packed_eig, eig_wrt_matrix, jvp=(eig_along_matrix,), work="factorisation").name = "numpy.linalg.eig"
 structural(
-    np.linalg.eigvals,
-    eigvals_wrt_matrix,
-    jvp=(eigvals_along_matrix,),
-    stacked=True,
-    dependence=MATRIXWISE,
-    work="factorisation",
+    np.linalg.eigvals, eigvals_wrt_matrix, jvp=(eigvals_along_matrix,), dependence=MATRIXWISE, work="factorisation"
 )
 composed(np.linalg.eig, _eig)
 
@@ -472,7 +463,6 @@ structural(
     packed_svd,
     svd_wrt_matrix,
     jvp=(svd_along_matrix,),
-    stacked=True,
     undefined=undefined("svd", "singular values"),
     native="svd",
     work="factorisation",
@@ -481,7 +471,6 @@ structural(
     np.linalg.svdvals,
     svdvals_wrt_matrix,
     jvp=(svdvals_along_matrix,),
-    stacked=True,
     dependence=MATRIXWISE,
     native="svdvals",
     work="factorisation",
@@ -561,7 +550,6 @@ structural(
     pseudo_inverse,
     pinv_wrt_matrix,
     jvp=(pinv_along_matrix,),
-    stacked=True,
     dependence=MATRIXWISE,
     native="pinv",
     work="factorisation",
@@ -667,7 +655,6 @@ structural(
     lstsq_wrt_matrix,
     lstsq_wrt_right_side,
     jvp=(lstsq_along_matrix, lstsq_along_right_side),
-    stacked=True,
     native="lstsq",
     work="factorisation",
 )

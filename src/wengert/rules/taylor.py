@@ -355,8 +355,10 @@ def total(series, order, x, axis=None, dtype=None, out=None, keepdims=np._NoValu
     if where is not True:
         options["where"] = series.value(where)
     added = [] if initial is None or initial is np._NoValue else series.coefficients(initial)
-    terms = [np.sum(c, axis, **options, **({"initial": added[0]} if added and not k else {}))
-             for k, c in enumerate(series.coefficients(x))]
+    terms = [
+        np.sum(c, axis, **options, **({"initial": added[0]} if added and not k else {}))
+        for k, c in enumerate(series.coefficients(x))
+    ]
     return series([y + added[k] if 0 < k < len(added) else y for k, y in enumerate(terms)])
 
 

@@ -188,23 +188,10 @@ def struve_term(v, x):
     return np.power(x / 2, v) * sp.rgamma(v + 1.5) / sqrt(pi)
 
 
-row(
-    "struve",
-    "order",
-    lambda y, v, x: (sp.struve(v - 1, x) - sp.struve(v + 1, x) + struve_term(v, x)) / 2,
-)
-row(
-    "modstruve",
-    "order",
-    lambda y, v, x: (sp.modstruve(v - 1, x) + sp.modstruve(v + 1, x) + struve_term(v, x)) / 2,
-)
+row("struve", "order", lambda y, v, x: (sp.struve(v - 1, x) - sp.struve(v + 1, x) + struve_term(v, x)) / 2)
+row("modstruve", "order", lambda y, v, x: (sp.modstruve(v - 1, x) + sp.modstruve(v + 1, x) + struve_term(v, x)) / 2)
 row("wright_bessel", "parameter", "parameter", lambda y, a, b, x: sp.wright_bessel(a, a + b, x))
-row(
-    "log_wright_bessel",
-    "parameter",
-    "parameter",
-    lambda y, a, b, x: np.exp(sp.log_wright_bessel(a, a + b, x) - y),
-)
+row("log_wright_bessel", "parameter", "parameter", lambda y, a, b, x: np.exp(sp.log_wright_bessel(a, a + b, x) - y))
 
 # ---- elliptic integrals: series for small parameters, where the closed forms cancel
 
@@ -286,11 +273,7 @@ row(
     lambda y, phi, m: 1 / np.sqrt(1 - m * np.sin(phi) ** 2),
     lambda y, phi, m: ellipkinc_by_parameter(phi, m),
 )
-row(
-    "ellipeinc",
-    lambda y, phi, m: np.sqrt(1 - m * np.sin(phi) ** 2),
-    lambda y, phi, m: ellipeinc_by_parameter(phi, m),
-)
+row("ellipeinc", lambda y, phi, m: np.sqrt(1 - m * np.sin(phi) ** 2), lambda y, phi, m: ellipeinc_by_parameter(phi, m))
 
 
 def jacobi(u, m):
@@ -404,9 +387,9 @@ row("eval_hermitenorm", None, lambda y, n, x: lower_degree(n, 1.0 * n, sp.eval_h
 
 # ---- complex-valued functions, also of real arguments
 
-elementwise("scipy.special._ufuncs._lambertw", lambda y, z, k, tol: 1 / (z + np.exp(y)), None, None).name = (
-    "scipy.special.lambertw"
-)
+elementwise(
+    "scipy.special._ufuncs._lambertw", lambda y, z, k, tol: 1 / (z + np.exp(y)), None, None
+).name = "scipy.special.lambertw"
 analytic("scipy.special._ufuncs._lambertw")
 
 # ---- without a derivative in any argument

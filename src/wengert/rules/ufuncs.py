@@ -67,7 +67,6 @@ structural(
     None,
     scatter_add_wrt_values,
     jvp=(lambda t, y, a, indices, b: t, None, push_added),
-    stacked=True,
     curvature="none",
     dependence=Scattered(0, 1, 2),
 )
@@ -218,7 +217,6 @@ structural(
     sums_of_segments,
     sums_of_segments_wrt_array,
     jvp=(lambda t, y, a, indices, axis=0: np.add.reduceat(t, indices, *from_end(axis, ndim_of(a))),),
-    stacked=True,
     curvature="none",
     dependence=segment_pattern,
     expansion=expansions.segments,
@@ -245,7 +243,7 @@ def declare_reduce(ufunc, name, share):
         slope = share(restore(y, a, axis, keepdims), a, axis, initial, where)
         return sum_reduced(strong(t, slope), a, axis, keepdims)
 
-    structural(reduce, pull, jvp=(push,), stacked=True, dependence=Reduced(1, 0))
+    structural(reduce, pull, jvp=(push,), dependence=Reduced(1, 0))
     ufunc_methods[ufunc, "reduce"] = reduce
     return reduce
 

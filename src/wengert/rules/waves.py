@@ -171,12 +171,7 @@ def bessel_rise(x, sign, bessel):
 
 rows_of_results("it2i0k0", (lambda y, x: bessel_rise(x, 1, sp.i0),), (lambda y, x: -sp.k0(x) / x,))
 rows_of_results("it2j0y0", (lambda y, x: bessel_rise(x, -1, sp.j0),), (lambda y, x: -sp.y0(x) / x,))
-row(
-    "besselpoly",
-    lambda y, a, lmb, nu: nu / a * y - 2 * sp.besselpoly(a, lmb + 1, nu + 1),
-    "power",
-    "order",
-)
+row("besselpoly", lambda y, a, lmb, nu: nu / a * y - 2 * sp.besselpoly(a, lmb + 1, nu + 1), "power", "order")
 
 # ---- scaled Airy functions: for x > 1 by Bessel functions of order 1/3 and 2/3, whose derivatives do not cancel
 

@@ -97,14 +97,11 @@ structural(
     cholesky_factor,
     cholesky_wrt_matrix,
     jvp=(lambda t, y, a, lower: cholesky_along_matrix(t, y, a, upper=not lower),),
-    stacked=True,
     dependence=MATRIXWISE,
     batching=True,
     taylor=cholesky_series,
 ).name = "scipy.linalg.cholesky"
-structural(
-    cholesky_adjoint, cholesky_adjoint_wrt_factor, cholesky_adjoint_wrt_cotangent, stacked=True
-).name = "scipy.linalg.cholesky"
+structural(cholesky_adjoint, cholesky_adjoint_wrt_factor, cholesky_adjoint_wrt_cotangent).name = "scipy.linalg.cholesky"
 conjugated(cholesky_factor, cholesky_adjoint)
 
 
@@ -165,7 +162,7 @@ def eliminated_pull(ybar, y, b):
     return np.linalg.solve(adjoint(l), adjoint(np.linalg.solve(u, adjoint(inner))))
 
 
-row = structural(eliminated, eliminated_pull)
+row = structural(eliminated, eliminated_pull, stacked=False)
 row.on_complex, row.adjoints = {0: eliminated_tangent}, {0: eliminated_pull}
 row.name = "scipy.linalg.lu"
 
@@ -309,15 +306,12 @@ structural(
     packed_svd,
     lambda ybar, y, a, full_matrices, lapack_driver: spectra.svd_wrt_matrix(ybar, y, a, full_matrices),
     jvp=(lambda t, y, a, full_matrices, lapack_driver: spectra.svd_along_matrix(t, y, a, full_matrices),),
-    stacked=True,
     undefined=spectra.undefined("svd", "singular values"),
 ).name = "scipy.linalg.svd"
 conjugated(packed_svd)
 
 
-def _svd(
-    a, full_matrices=True, compute_uv=True, overwrite_a=False, check_finite=True, lapack_driver="gesdd"
-):
+def _svd(a, full_matrices=True, compute_uv=True, overwrite_a=False, check_finite=True, lapack_driver="gesdd"):
     a = as_array(a)
     if not compute_uv:
         return la.svdvals(a)
@@ -400,7 +394,6 @@ structural(
     packed_eigh,
     lambda ybar, y, a, UPLO: spectra.eigh_wrt_matrix(ybar, y, a, UPLO),
     jvp=(lambda t, y, a, UPLO: spectra.eigh_along_matrix(t, y, a, UPLO),),
-    stacked=True,
     undefined=spectra.undefined("eigh", "eigenvalues"),
 ).name = "scipy.linalg.eigh"
 conjugated(packed_eigh)
@@ -435,7 +428,7 @@ def pencil_wrt_b(ybar, y, a, b, UPLO):
     return hermitian_read_transpose((z + adjoint(z)) / 2, b, UPLO)
 
 
-structural(packed_pencil, pencil_wrt_a, pencil_wrt_b).name = "scipy.linalg.eigh"
+structural(packed_pencil, pencil_wrt_a, pencil_wrt_b, stacked=False).name = "scipy.linalg.eigh"
 
 
 def _eigh(

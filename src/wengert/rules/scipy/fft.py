@@ -42,9 +42,7 @@ def of_numpy(name):
     by_formula(getattr(fft, name), body, on_complex=True)
 
 
-for name in (
-    "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn"
-).split():
+for name in "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn".split():
     of_numpy(name)
 
 

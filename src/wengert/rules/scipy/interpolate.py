@@ -177,6 +177,7 @@ structural(
     zero_of,
     lambda zbar, y, c, z: -zbar * _powers(c, y) / horner(differentiated(c, 1), y),
     jvp=(lambda t, y, c, z: -np.sum(t * _powers(c, y), axis=-2) / horner(differentiated(c, 1), y),),
+    stacked=False,
 ).name = "scipy.interpolate.PPoly.roots"
 
 

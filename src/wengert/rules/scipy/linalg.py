@@ -47,7 +47,6 @@ structural(
     hermitian_from,
     lambda ybar, y, a, UPLO: hermitian_read_transpose((ybar + adjoint(ybar)) / 2, a, UPLO),
     jvp=(lambda t, y, a, UPLO: hermitian_read(t, a, UPLO),),
-    stacked=True,
     curvature="none",
     on_complex=True,
 )
@@ -90,9 +89,7 @@ def matrix_read(a, assume_a, lower):
 # ---- dense systems
 
 
-def _solve(
-    a, b, lower=False, overwrite_a=False, overwrite_b=False, check_finite=True, assume_a=None, transposed=False
-):
+def _solve(a, b, lower=False, overwrite_a=False, overwrite_b=False, check_finite=True, assume_a=None, transposed=False):
     a = matrix_read(as_array(a), assume_a, lower)
     return np.linalg.solve(np.swapaxes(a, -1, -2) if transposed else a, as_array(b))
 
@@ -105,9 +102,7 @@ def _inv(a, overwrite_a=False, check_finite=True, *, assume_a=None, lower=False)
 MIN_TRIANGULAR = 16
 
 
-def solve_triangular(
-    a, b, trans=0, lower=False, unit_diagonal=False, overwrite_b=False, check_finite=True
-):
+def solve_triangular(a, b, trans=0, lower=False, unit_diagonal=False, overwrite_b=False, check_finite=True):
     a, b, trans = as_array(a), as_array(b), {0: "N", 1: "T", 2: "C"}.get(trans, trans)
     if np.ndim(a) == 2 and np.ndim(b) <= 2 and np.shape(a)[0] >= MIN_TRIANGULAR:
         return triangular_solution(a, b, trans, bool(lower), bool(unit_diagonal))
@@ -155,7 +150,7 @@ def triangular_along_right_side(t, y, a, b, trans, lower, has_unit_diagonal):
     return np.stack([triangular_solution(a, part, trans, lower, has_unit_diagonal) for part in t])
 
 
-row = structural(triangular_solution, triangular_wrt_matrix, triangular_wrt_right_side)
+row = structural(triangular_solution, triangular_wrt_matrix, triangular_wrt_right_side, stacked=False)
 row.on_complex = {0: triangular_along_matrix, 1: triangular_along_right_side}
 row.adjoints = {0: triangular_wrt_matrix, 1: triangular_wrt_right_side}
 row.name = "scipy.linalg.solve_triangular"
@@ -270,11 +265,7 @@ def banded_along_right_side(t, y, ab, b, l, u):
 
 
 structural(
-    banded_solution,
-    banded_wrt_bands,
-    banded_wrt_right_side,
-    jvp=(banded_along_bands, banded_along_right_side),
-    stacked=True,
+    banded_solution, banded_wrt_bands, banded_wrt_right_side, jvp=(banded_along_bands, banded_along_right_side)
 ).name = "scipy.linalg.solve_banded"
 conjugated(banded_solution)
 

@@ -58,7 +58,7 @@ def declare(fun):
     def push(t, y, a, *options):
         return derivative_along(of_matrix, a, t, *options)
 
-    row = structural(of_matrix, pull)
+    row = structural(of_matrix, pull, stacked=False)
     row.name = f"scipy.linalg.{fun.__name__}"
     row.on_complex, row.adjoints = {0: push}, {0: pull}
     return of_matrix
@@ -87,7 +87,7 @@ def exponential_pull(ybar, y, a):
     return frechet(adjoint(a), ybar)
 
 
-row = structural(exponential, exponential_pull)
+row = structural(exponential, exponential_pull, stacked=False)
 row.name = "scipy.linalg.expm"
 row.on_complex, row.adjoints = {0: lambda t, y, a: derivative_along(exponential, a, t)}, {0: exponential_pull}
 
@@ -146,7 +146,6 @@ structural(
         lambda t, y, a, b, q: along_right_side(-(y @ t), y, a, b, q),
         along_right_side,
     ),
-    stacked=True,
 ).name = "scipy.linalg.solve_sylvester"
 conjugated(sylvester)
 composed(la.solve_sylvester, lambda a, b, q: sylvester(as_array(a), as_array(b), as_array(q)), on_complex=True)
@@ -187,7 +186,6 @@ structural(
     discrete_wrt_matrix,
     lambda ybar, y, a, q, method: discrete_pull(ybar, a, method),
     jvp=(discrete_along_matrix, discrete_along_right_side),
-    stacked=True,
 ).name = "scipy.linalg.solve_discrete_lyapunov"
 conjugated(discrete_lyapunov)
 composed(
@@ -243,7 +241,7 @@ def declare_riccati(fun, closed_loop):
             raise unsupported(fun.__name__, "e= or s=", "transform the system so that they are not needed")
         return solution(*map(as_array, (a, b, q, r)))
 
-    structural(solution, wrt_a, wrt_b, wrt_q, wrt_r).name = f"scipy.linalg.{fun.__name__}"
+    structural(solution, wrt_a, wrt_b, wrt_q, wrt_r, stacked=False).name = f"scipy.linalg.{fun.__name__}"
     composed(fun, body)
 
 

@@ -324,5 +324,5 @@ REFUSED = {
     **dict.fromkeys(
         ("distance_transform_bf", "distance_transform_cdt", "distance_transform_edt"),
         "it reads truth values, and distances depend on sampling=; pass a boolean array and a plain sampling",
-    ),
+    )
 }

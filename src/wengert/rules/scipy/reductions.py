@@ -65,7 +65,7 @@ def ldl_pull(ybar, y, a, lower):
     return hermitian_read_transpose((z + adjoint(z)) / 2, a, "L" if lower else "U")
 
 
-structural(packed_ldl, ldl_pull).name = "scipy.linalg.ldl"
+structural(packed_ldl, ldl_pull, stacked=False).name = "scipy.linalg.ldl"
 
 
 def _ldl(A, lower=True, hermitian=True, overwrite_a=False, check_finite=True):

@@ -52,7 +52,7 @@ def recursion_along_coefficients(t, y, a, u):
     return recursion(a, -sum(t[k] * delayed(y, k) for k in range(1, np.shape(a)[0])))
 
 
-row = structural(recursion, recursion_wrt_coefficients, recursion_wrt_input)
+row = structural(recursion, recursion_wrt_coefficients, recursion_wrt_input, stacked=False)
 row.on_complex = {0: recursion_along_coefficients, 1: lambda t, y, a, u: recursion(a, t)}
 row.adjoints = {0: recursion_wrt_coefficients, 1: recursion_wrt_input}
 row.name = "scipy.signal.lfilter"
@@ -147,7 +147,6 @@ class Compiled:
         y = correlated(x, kernel)
         return central(y, shape) if mode == SAME else y
 
-
     @staticmethod
     def _medfilt2d(x, size):
         x = np.pad(x, [(k // 2, k // 2) for k in size])
@@ -188,7 +187,6 @@ def extended_upfirdn(h, x, up, down, mode, cval):
     count = ((n - 1) * up + np.shape(h)[0] - 1) // down + 1
     start = before * up // down
     return _upfirdn(h, x, up, down)[..., start : start + count]
-
 
 
 def _upfirdn(h, x, up=1, down=1, axis=-1, mode="constant", cval=0):

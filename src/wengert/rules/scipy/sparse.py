@@ -111,12 +111,9 @@ structural(
     solution_wrt_entries,
     solution_wrt_right_side,
     jvp=(
-        lambda t, y, entries, b, pattern: solved(
-            entries, -product_at(pattern, t, y), pattern.derived, np.ndim(y)
-        ),
+        lambda t, y, entries, b, pattern: solved(entries, -product_at(pattern, t, y), pattern.derived, np.ndim(y)),
         lambda t, y, entries, b, pattern: solved(entries, t, pattern.derived, np.ndim(y)),
     ),
-    stacked=True,
 ).name = "scipy.sparse.linalg.spsolve"
 conjugated(solution)
 
@@ -145,6 +142,7 @@ structural(
     least_squares,
     least_squares_wrt_entries,
     lambda ybar, y, entries, b, pattern: least_squares(entries, ybar, pattern.transposed),
+    stacked=False,
 ).name = "scipy.sparse.linalg.lsqr"
 
 
@@ -164,7 +162,8 @@ def _unknown(t, y, entries, b, value):
     return np.full(np.shape(t)[: np.ndim(t) - 1] + np.shape(y), np.nan)
 
 
-structural(estimate, _no_derivative, _no_derivative, jvp=(_unknown, _unknown)).name = "scipy.sparse.linalg.lsqr"
+row = structural(estimate, _no_derivative, _no_derivative, jvp=(_unknown, _unknown), stacked=False)
+row.name = "scipy.sparse.linalg.lsqr"
 
 
 # ---- eigenvalues and singular values
@@ -261,8 +260,8 @@ def eigenvalues_wrt_mass(wbar, w, entries, mass_entries, spectrum):
     return -outer_at(spectrum.mass, v, v * (w * wbar))
 
 
-structural(eigenpairs, eigenpairs_wrt_entries, eigenpairs_wrt_mass).name = "scipy.sparse.linalg.eigsh"
-structural(eigenvalues, eigenvalues_wrt_entries, eigenvalues_wrt_mass).name = "scipy.sparse.linalg.eigsh"
+structural(eigenpairs, eigenpairs_wrt_entries, eigenpairs_wrt_mass, stacked=False).name = "scipy.sparse.linalg.eigsh"
+structural(eigenvalues, eigenvalues_wrt_entries, eigenvalues_wrt_mass, stacked=False).name = "scipy.sparse.linalg.eigsh"
 
 
 @dispatched
@@ -299,8 +298,8 @@ def singular_values_wrt_entries(sbar, s, entries, spectrum):
     return outer_at(spectrum.pattern, z[1 : m + 1] * sbar, z[m + 1 :])
 
 
-structural(singular_triplets, triplets_wrt_entries).name = "scipy.sparse.linalg.svds"
-structural(singular_values, singular_values_wrt_entries).name = "scipy.sparse.linalg.svds"
+structural(singular_triplets, triplets_wrt_entries, stacked=False).name = "scipy.sparse.linalg.svds"
+structural(singular_values, singular_values_wrt_entries, stacked=False).name = "scipy.sparse.linalg.svds"
 
 
 # ---- linear maps
@@ -317,6 +316,5 @@ structural(
     lambda ybar, y, b, apply, adjoint: columnwise(lambda c: applied(c, adjoint, apply), ybar, -np.ndim(y)),
     jvp=(lambda t, y, b, apply, adjoint: columnwise(lambda c: applied(c, apply, adjoint), t, -np.ndim(y)),),
     curvature="none",
-    stacked=True,
 )
 conjugated(applied)

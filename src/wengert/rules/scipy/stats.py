@@ -87,13 +87,7 @@ def log_mean(j, k, a):
 
 
 declare("_gen_harmonic", None, lambda y, n, a: -power_sum(1, 1, n, a))
-declare(
-    "_normalized_gen_harmonic",
-    None,
-    None,
-    None,
-    lambda y, j, k, n, a: y * (log_mean(1, n, a) - log_mean(j, k, a)),
-)
+declare("_normalized_gen_harmonic", None, None, None, lambda y, j, k, n, a: y * (log_mean(1, n, a) - log_mean(j, k, a)))
 declare(
     "_skewnorm_cdf",
     lambda y, x, loc, scale, a: skew_density(x, loc, scale, a),
@@ -199,8 +193,9 @@ declare(
 )
 declare(
     "_nct_variance",
-    lambda y, v, d: -2 * (1 + d * d) / (v - 2) ** 2
-    - _ufuncs._nct_mean(v, d) ** 2 * (1 / v + sp.psi((v - 1) / 2) - sp.psi(v / 2)),
+    lambda y, v, d: (
+        -2 * (1 + d * d) / (v - 2) ** 2 - _ufuncs._nct_mean(v, d) ** 2 * (1 / v + sp.psi((v - 1) / 2) - sp.psi(v / 2))
+    ),
     lambda y, v, d: 2 * d * (v / (v - 2) - _ufuncs._nct_mean(v, 1.0) ** 2),
 )
 
@@ -218,11 +213,7 @@ declare(
     lambda y, n, p: -y / (2 * n),
     lambda y, n, p: (0.5 * (2 - p) / (1 - p) - 1) / np.sqrt(n * (1 - p)),
 )
-declare(
-    "_nbinom_kurtosis_excess",
-    lambda y, n, p: -y / n,
-    lambda y, n, p: p * (2 - p) / (n * (1 - p) ** 2),
-)
+declare("_nbinom_kurtosis_excess", lambda y, n, p: -y / n, lambda y, n, p: p * (2 - p) / (n * (1 - p) ** 2))
 declare("_log1mexp", lambda y, x: -np.exp(x - y))
 declare("_scaled_exp1", lambda y, x: y / x + y - 1)
 declare("_cosine_cdf", lambda y, x: np.cos(x / 2) ** 2 / np.pi)
@@ -267,8 +258,9 @@ structural(
     survival,
     lambda ybar, y, x, args, name: -ybar * density(x, args, name),
     jvp=(lambda t, y, x, args, name: -t * density(x, args, name),),
+    stacked=False,
 ).name = "scipy.stats.kstwo.sf"
-structural(density, no_derivative, jvp=(unknown,)).name = "scipy.stats.kstwo.pdf"
+structural(density, no_derivative, jvp=(unknown,), stacked=False).name = "scipy.stats.kstwo.pdf"
 
 
 @dispatched
@@ -277,7 +269,7 @@ def cramer_von_mises(x, n):
     return np.asarray(importlib.import_module("scipy.stats._hypotests")._cdf_cvm(x, n))
 
 
-structural(cramer_von_mises, no_derivative, jvp=(unknown,)).name = "scipy.stats.cramervonmises"
+structural(cramer_von_mises, no_derivative, jvp=(unknown,), stacked=False).name = "scipy.stats.cramervonmises"
 
 
 # ---- differences of exponentials
@@ -294,7 +286,6 @@ def _log_difference(log_p, log_q):
 
 
 by_formula(log_difference, _log_difference, on_complex=True)
-
 
 
 def log_difference_of_exponentials(x, y):
