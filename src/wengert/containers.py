@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from wengert.core.dispatch import dispatch, subclasses
+from wengert.core.dispatch import dispatch, instances
 from wengert.core.dispatch.lifted import Lifted
 from wengert.core.operands import var
 from wengert.core.rebind.proxies import original
@@ -362,7 +362,7 @@ def complex_input_message(name: str) -> str:
 def output_leaf(y: Any, name: str, takes_complex: bool = False) -> Any:
     """Convert an output leaf to a traced value or a plain float array, or raise a TypeError."""
     if var.may_hold_instances():
-        y = subclasses.unwrapped(y)
+        y = instances.unwrapped(y)
     if var.is_var(y):
         y = var.as_numpy(y)
         if np.dtype(y.dtype).kind == "c" and not takes_complex:
@@ -413,8 +413,8 @@ def stopped(x: Any) -> Any:
 def _mapped(x: Any, value_of: Callable[[Any], Any]) -> Any:
     """Copy `x` with `value_of` applied to every traced value; plain arrays are copied."""
     x = original(x)
-    if isinstance(x, subclasses.SubclassVar):
-        return subclasses.plain(x, value_of)
+    if isinstance(x, instances.SubclassVar):
+        return instances.plain(x, value_of)
     if var.is_var(x) or type(x) is np.ndarray:
         value = value_of(x)
         return value.copy(order="K") if type(value) is np.ndarray else value

@@ -27,6 +27,7 @@ from wengert.core import levels as _levels
 from wengert.core.dispatch import arguments as _arguments
 from wengert.core.dispatch import direct as _direct
 from wengert.core.dispatch import dispatch as _dispatch
+from wengert.core.dispatch import instances as _instances
 from wengert.core.dispatch import lifted as _lifted
 from wengert.core.dispatch import methods as _methods
 from wengert.core.dispatch import mixed as _mixed
@@ -198,10 +199,10 @@ def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndm
         return _var.stack_scalars(object)
     if copy is _IF_NEEDED:
         copy = None
-    if _var.may_hold_instances() and _subclasses.holds_instance(object):
-        if subok and isinstance(object, _subclasses.SubclassVar):
+    if _var.may_hold_instances() and _instances.holds_instance(object):
+        if subok and isinstance(object, _instances.SubclassVar):
             return _subclasses.array_like(object, array, dtype, copy=copy, order=order, ndmin=ndmin)
-        object = _subclasses.unwrapped(object)
+        object = _instances.unwrapped(object)
     try:
         return _array(object, dtype, copy, order, subok, ndmin)
     except ValueError:
@@ -293,7 +294,7 @@ def _sum(iterable, /, start=0):
 
 
 _sum_of_floats = _of_library("total")
-_read_ndarray = _Methods(_np.ndarray, {"__new__": _subclasses.new})
+_read_ndarray = _Methods(_np.ndarray, {"__new__": _instances.new})
 _read_float64 = _Methods(_np.float64)
 
 
@@ -390,7 +391,7 @@ def asanyarray(a, dtype=None, order=None, *, device=None, copy=None, like=None):
 
 def ascontiguousarray(a, dtype=None, *, like=None):
     """``numpy.ascontiguousarray`` of an argument that may hold traced values."""
-    a = _subclasses.unwrapped(a) if _var.may_hold_instances() else a
+    a = _instances.unwrapped(a) if _var.may_hold_instances() else a
     if not _var.holds_var(a):
         result = _np.ascontiguousarray(a, dtype)
         fresh = not _np.may_share_memory(result, a) and _levels.is_tracing()
@@ -402,7 +403,7 @@ def ascontiguousarray(a, dtype=None, *, like=None):
 
 def asfortranarray(a, dtype=None, *, like=None):
     """``numpy.asfortranarray`` of an argument that may hold traced values."""
-    a = _subclasses.unwrapped(a) if _var.may_hold_instances() else a
+    a = _instances.unwrapped(a) if _var.may_hold_instances() else a
     if not _var.holds_var(a):
         result = _np.asfortranarray(a, dtype)
         fresh = not _np.may_share_memory(result, a) and _levels.is_tracing()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from wengert import errors, registry
 from wengert.core import frames, levels
-from wengert.core.dispatch import arguments, checks, dispatch, methods, subclasses
+from wengert.core.dispatch import arguments, checks, dispatch, instances, methods, subclasses
 from wengert.core.modes import forward
 from wengert.core.operands import var
 from wengert.core.tape import local_derivatives, products
@@ -36,10 +36,10 @@ registry.note_windows = var.note_windows
 local_derivatives.transposed = lambda *args: nested.transposed(*args)
 
 # NumPy calls protocols and methods of operands; their implementations are in modules above the operands.
-var.set_modules((arguments, checks, dispatch, forward, matrices, methods, sparse_callers, subclasses))
-dispatch.subclasses = subclasses
-subclasses.define_interface = lambda: subclass_interface.define()
-methods.subclasses = subclasses
+var.set_modules((arguments, checks, dispatch, forward, matrices, methods, sparse_callers, subclasses, instances))
+dispatch.subclasses = methods.subclasses = subclasses
+dispatch.instances = methods.instances = instances
+instances.define_interface = lambda: subclass_interface.define()
 
 # The text operator % converts values to floats in C.
 frames.shows_text = lambda frame: text.is_shown_by_percent(frame)

@@ -7,7 +7,7 @@ import weakref
 
 import numpy as np
 
-from wengert.core.dispatch import subclasses
+from wengert.core.dispatch import instances
 from wengert.core.levels import Unrecorded
 from wengert.core.modes.pullback import was_written
 from wengert.core.operands.var import as_numpy, given_float, holds_traced, is_scalar, is_var, plain
@@ -263,9 +263,9 @@ def _split_result(y, name):
         if is_var(leaf):
             found.append(as_numpy(leaf))
             return Slot(len(found) - 1, _conversion_of(leaf))
-        if isinstance(leaf, subclasses.SubclassVar) and not any(map(holds_traced, vars(leaf).values())):
-            found.append(as_numpy(subclasses.operand_of(leaf)))
-            return Slot(len(found) - 1, subclasses.Restored(leaf))
+        if isinstance(leaf, instances.SubclassVar) and not any(map(holds_traced, vars(leaf).values())):
+            found.append(as_numpy(instances.operand_of(leaf)))
+            return Slot(len(found) - 1, instances.Restored(leaf))
         if _may_hide_traced(leaf):
             kind = type(leaf)
             raise NotReplayable(

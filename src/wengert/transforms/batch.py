@@ -13,7 +13,7 @@ import numpy as np
 
 from wengert.containers import children_of, split
 from wengert.core import levels
-from wengert.core.dispatch import dispatch, subclasses
+from wengert.core.dispatch import dispatch, instances
 from wengert.core.dispatch.lifted import Lifted, holds_lifted
 from wengert.core.levels import running
 from wengert.core.operands import var
@@ -121,7 +121,7 @@ class Mapped(Operator):
         leaves, restore = split(y)
         found = []
         for leaf, axis in zip(leaves, spread(axes, y, self.name)):
-            leaf = subclasses.unwrapped(leaf) if var.may_hold_instances() else leaf
+            leaf = instances.unwrapped(leaf) if var.may_hold_instances() else leaf
             leaf = maker.array(leaf) if isinstance(leaf, (list, tuple)) and holds_lifted(leaf) else leaf
             if isinstance(leaf, stacked.Batch):
                 found.append(np.copy(np.moveaxis(leaf.v, 0, normal(axis, leaf.ndim + 1, self.name))))
@@ -223,12 +223,12 @@ def _element(leaf, axis, i):
 
 def _as_array(x):
     if var.may_hold_instances():
-        x = subclasses.unwrapped(x)
+        x = instances.unwrapped(x)
     if isinstance(x, (list, tuple)) and var.holds_var(x):
         return dispatch.stacked(x)
     if holds_lifted(x):
         return x if isinstance(x, Lifted) else np.stack(x)
-    if isinstance(x, np.ndarray) and subclasses.is_subclass(type(x)):
+    if isinstance(x, np.ndarray) and instances.is_subclass(type(x)):
         return np.asarray(x)  # as in a call on the whole batch
     return x if var.is_var(x) or isinstance(x, np.ndarray) else np.asarray(x)
 

@@ -7,7 +7,7 @@ import types
 
 import numpy as np
 
-from wengert.core.dispatch import lifted, refusing, subclasses
+from wengert.core.dispatch import instances, lifted, refusing, subclasses
 from wengert.core.operands import var
 
 
@@ -32,8 +32,8 @@ class Methods:
 
         @functools.wraps(method)
         def call(x, *args, **kwargs):
-            if isinstance(x, subclasses.SubclassVar):
-                return getattr(subclasses.SubclassVar, name)(x, *args, **kwargs)
+            if isinstance(x, instances.SubclassVar):
+                return getattr(instances.SubclassVar, name)(x, *args, **kwargs)
             kind = _plain_class_of(x)
             if kind is None or not issubclass(kind, cls):
                 return method(x, *args, **kwargs)
@@ -65,7 +65,7 @@ class ScalarClass(Methods):
         self._wengert_convert = convert
 
     def __call__(self, *args, **kwargs):
-        if len(args) == 1 and isinstance(args[0], subclasses.SubclassVar):
+        if len(args) == 1 and isinstance(args[0], instances.SubclassVar):
             args = (subclasses.number(args[0], _class_of(self)),)
         operands = (args, tuple(kwargs.values()))
         if (len(args) == 1 and var.is_var(args[0])) or var.holds_traced(operands) or lifted.holds_lifted(operands):

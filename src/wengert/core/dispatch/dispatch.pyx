@@ -49,8 +49,8 @@ cdef dict _rows = registry.rows
 cdef type _ndarray = np.ndarray
 cdef tuple _ARRAYS = (np.ndarray, np.generic)
 
-#: the module `wengert.core.dispatch.subclasses`, set by `wengert.core.hooks`
-subclasses = None
+#: modules of `wengert.core.dispatch`, set by `wengert.core.hooks`
+instances = subclasses = None
 
 #: replacements of creation functions, by NumPy function (filled by `wengert.numpy`)
 creation: dict = {}
@@ -68,7 +68,7 @@ def ufunc(fun, method, inputs, kwargs, compute=None):
     """Handle NumPy's ufunc protocol. `compute`, if given, computes the value of an operator in place of the ufunc."""
     if var.may_hold_floats():
         inputs, kwargs = promote_python_floats(fun, inputs, kwargs)
-    if var.may_hold_instances() and subclasses.holds_instance((inputs, tuple(kwargs.values()))):
+    if var.may_hold_instances() and instances.holds_instance((inputs, tuple(kwargs.values()))):
         return subclasses.call_ufunc(fun, method, inputs, kwargs)
     if method == "__call__":
         if kwargs and not kwargs.keys() <= _KNOWN_OPTIONS and holds_traced(inputs):
@@ -120,7 +120,7 @@ def function(fun, args, kwargs, compute=None):
         return y
     if var.may_hold_floats():
         args, kwargs = promote_python_floats(fun, args, kwargs)
-    if var.may_hold_instances() and subclasses.holds_instance((args, tuple(kwargs.values()))):
+    if var.may_hold_instances() and instances.holds_instance((args, tuple(kwargs.values()))):
         return subclasses.call(fun, args, kwargs)
     if fun in creation:
         kwargs.pop("like", None)
@@ -370,7 +370,7 @@ def _store_result(fun, out, result):
 def stacked(items):
     """Return ``np.array(items)`` for a nested sequence with traced leaves."""
     if var.may_hold_instances():
-        items = subclasses.unwrapped(items)
+        items = instances.unwrapped(items)
     if var.scalar_list(items):
         return var.stack_scalars(items)
     if not holds_var(items):

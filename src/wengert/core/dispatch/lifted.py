@@ -11,7 +11,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.core import frames
-from wengert.core.dispatch import dispatch, methods, mixed, python_ufuncs, subclasses
+from wengert.core.dispatch import dispatch, instances, methods, mixed, python_ufuncs, subclasses
 from wengert.core.operands import var
 from wengert.deferred import deferred
 from wengert.errors import TracedValueError
@@ -215,7 +215,7 @@ class Lifted(var.BufferExporter):
         return self._item(key)
 
     def __setitem__(self, key, value):
-        self._store(key, subclasses.unwrapped(value) if var.may_hold_instances() else value)
+        self._store(key, instances.unwrapped(value) if var.may_hold_instances() else value)
 
     def __getattr__(self, name):
         if name in methods.METHODS:
@@ -252,7 +252,7 @@ class Lifted(var.BufferExporter):
     def view(self, *args, **kwargs):
         if not (args or kwargs):
             return self
-        y = subclasses.view(self, args, kwargs)
+        y = instances.view(self, args, kwargs)
         return self._raise_unsupported("ndarray.view with another dtype") if y is NotImplemented else y
 
 
@@ -296,7 +296,7 @@ def _has_subclass(args) -> bool:
     """Return whether an argument is an instance of a subclass of `ndarray` that `subclasses` handles."""
     for x in args:
         if type(x) in (list, tuple):
-            if (var.may_hold_instances() and subclasses.holds_instance(x)) or _has_subclass_at_top(x):
+            if (var.may_hold_instances() and instances.holds_instance(x)) or _has_subclass_at_top(x):
                 return True
     return _has_subclass_at_top(args)
 

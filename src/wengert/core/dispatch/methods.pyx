@@ -35,8 +35,8 @@ from wengert.errors import TracedValueError, UnsupportedFunctionError
 matrices = deferred("wengert.core.dispatch.matrices")
 
 
-#: the module `wengert.core.dispatch.subclasses`, set by `wengert.core.hooks`
-subclasses = None
+#: modules of `wengert.core.dispatch`, set by `wengert.core.hooks`
+instances = subclasses = None
 
 cdef dict NO_KEYWORDS = {}
 
@@ -359,7 +359,7 @@ def _python_scalar(x):
 
 def _view(x, *args, **kwargs):
     if args or kwargs:
-        y = subclasses.view(x, args, kwargs)
+        y = instances.view(x, args, kwargs)
         if y is not NotImplemented:
             return y
         if var.is_passive(x):

@@ -91,26 +91,26 @@ cdef Kernel u_power = kernels[np.power]
 
 # Modules of higher layers that operands call; set by `wengert.core.hooks`.
 cdef object arguments = None, checks = None, dispatch = None, forward = None, matrices = None, methods = None
-cdef object sparse_callers = None, subclasses = None
+cdef object sparse_callers = None, subclasses = None, instances = None
 
-cdef bint instances = False       # has a traced instance of a subclass of ndarray ever been made?
+cdef bint has_instances = False       # has a traced instance of a subclass of ndarray ever been made?
 
 
 def set_modules(modules):
     """Set the modules of `core.dispatch` and `core.modes` that operands call."""
-    global arguments, checks, dispatch, forward, matrices, methods, sparse_callers, subclasses
-    arguments, checks, dispatch, forward, matrices, methods, sparse_callers, subclasses = modules
+    global arguments, checks, dispatch, forward, matrices, methods, sparse_callers, subclasses, instances
+    arguments, checks, dispatch, forward, matrices, methods, sparse_callers, subclasses, instances = modules
 
 
 def note_instances():
     """Note that traced instances of subclasses of `ndarray` may occur."""
-    global instances
-    instances = True
+    global has_instances
+    has_instances = True
 
 
 cpdef bint may_hold_instances() noexcept:
     """Return whether traced instances of subclasses of `ndarray` may occur."""
-    return instances
+    return has_instances
 
 
 cdef enum:
@@ -308,6 +308,7 @@ cdef ScalarVar append_scalar_slowly(Tape tape, int op, int32_t a, int32_t b, dou
 
 include "elementwise.pxi"
 include "arrays.pxi"
+include "stores.pxi"
 
 
 # ---------------------------------------------------------------------------------------------- for Python code
