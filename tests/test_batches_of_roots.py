@@ -382,7 +382,7 @@ PATTERNS = {
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-def test_linear_equations_are_those_of_the_pattern(name):
+def test_linear_systems_are_solved_for_each_pattern(name):
     n, band, is_banded = PATTERNS[name]
     dense = RNG.standard_normal((n, n)) + 4 * np.eye(n)
     dense *= 10.0 ** RNG.uniform(-3, 3, (n, 1))

@@ -197,7 +197,7 @@ def test_one_pullback_in_two_threads():
     assert len(found) == 4 and all(np.array_equal(g, expected) for g in found)
 
 
-def test_linear_operators():
+def test_linear_operators_match_the_jacobian():
     f = looped("matrix products", checkpoints=2)
     step, first, _ = PROGRAMS["matrix products"]
 
@@ -267,7 +267,7 @@ def test_recomputed_steps_see_values_as_of_the_loop():
     np.testing.assert_allclose(wg.grad(f, X), wg.grad(plain, X), rtol=1e-13)
 
 
-def test_work_arrays():
+def test_steps_may_write_into_outer_arrays():
     def f(x):
         work = np.zeros(3)
 
@@ -287,7 +287,7 @@ def test_work_arrays():
 
 
 @pytest.mark.parametrize("checkpoints", [1, uniform(N, 2)])
-def test_work_arrays_written_after_the_loop(checkpoints):
+def test_outer_arrays_may_be_written_after_the_loop(checkpoints):
     def f(x, is_plain):
         work = np.zeros(3)
 
@@ -307,7 +307,7 @@ def test_work_arrays_written_after_the_loop(checkpoints):
     np.testing.assert_allclose(wg.grad(f, X, args=(False,)), wg.grad(f, X, args=(True,)), rtol=1e-13)
 
 
-def test_passive_blocks():
+def test_passive_blocks_in_and_around_loops():
     def step(u, x):
         with wg.passive():
             scale = 1.0 / np.sqrt(np.sum(u * u))
@@ -338,7 +338,7 @@ def test_derivatives_inside_steps():
     )
 
 
-def test_implicit_steps():
+def test_steps_may_solve_equations():
     def step(u, x):
         return wg.implicit.root(lambda z: z - u + 0.1 * z**3 * x, u)
 
@@ -369,7 +369,7 @@ def test_derivatives_of_derivatives():
 # ---- nesting
 
 
-def test_nested_loops_and_calls():
+def test_nested_loops_and_calls_match_plain_loops():
     @wg.checkpoint
     def kick(u, x):
         return u + 0.1 * np.sin(u) * x
@@ -397,7 +397,7 @@ def test_nested_loops_and_calls():
     np.testing.assert_allclose(wg.hessian(f, X, args=(few, few)), wg.hessian(plain, X), rtol=1e-11)
 
 
-def test_calls():
+def test_checkpointed_calls_match_plain_calls():
     @wg.checkpoint
     def layer(u, weights, *, scale=1.0):
         """Apply one layer."""
@@ -434,7 +434,7 @@ def test_loops_of_few_steps_equal_plain_loops(n):
 
 
 @pytest.mark.parametrize("options", [{"memory": "1MB"}, {"memory": 50_000}, {"checkpoints": 3}])
-def test_conditions(options):
+def test_loops_with_a_condition_match_plain_loops(options):
     def cond(state, x):
         return np.sum(state[0]) < 40 * x[0]
 
@@ -467,7 +467,7 @@ def test_condition_that_never_holds():
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("collect", [1, 3, 20, lambda s: {"first": s[0][0], "both": s[0] * s[1]}])
-def test_histories(collect, options):
+def test_collected_histories_match_plain_loops(collect, options):
     def step(s, x):
         return s[0] + 0.1 * s[1], s[1] - 0.1 * np.sin(s[0]) * x[0]
 
@@ -520,7 +520,7 @@ def test_programs_unroll_loops():
 
 
 @pytest.mark.parametrize("program", [name for name in PROGRAMS if name != "in place"])
-def test_compiled_steps(program):
+def test_compiled_steps_match_plain_ones(program):
     step, first, last = PROGRAMS[program]
     compiled = wg.compile(step)
     found = []
@@ -892,7 +892,7 @@ def test_no_references_are_kept_alive():
     assert found() is None
 
 
-def test_progress(capsys):
+def test_progress_is_shown_in_both_directions(capsys):
     pytest.importorskip("tqdm")
     wg.grad(lambda x: np.sum(few(np.sin, x, progress=True)), X)
     shown = capsys.readouterr().err

@@ -39,7 +39,7 @@ OPERATORS = {
 
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda f: f.__name__)
-def test_operators(operator):
+def test_operators_have_signatures_and_help(operator):
     names, signature = OPERATORS[operator]
     found = operator(residual)
     assert visible(found) == names
@@ -63,13 +63,13 @@ def test_name_and_help_of_a_sparse_derivative():
     assert inspect.getdoc(J).startswith("jacobian(residual, sparse=True)\n\nSparse Jacobian or Hessian")
 
 
-def test_functions_without_a_signature():
+def test_derivative_of_a_builtin_has_no_signature():
     with pytest.raises(ValueError, match="signature"):
         inspect.signature(wg.jvp(max))
     assert str(inspect.signature(wg.jvp(lambda *args: args[0]))) == "(*args)"
 
 
-def test_compiled_functions():
+def test_compiled_functions_keep_the_signature():
     f = wg.compile(residual)
     assert visible(f) == ["clear", "paths"]
     assert str(inspect.signature(f)) == DERIVATIVE
@@ -77,7 +77,7 @@ def test_compiled_functions():
     assert visible(wg.compile(wg.jacobian(residual))) == ["clear", "fun", "paths"]
 
 
-def test_programs():
+def test_programs_list_only_public_names():
     program = wg.record(energy, np.ones(3))
     assert visible(program) == [
         "explain", "grad", "hessian", "hvp", "jacobian", "jvp", "load", "save", "tiered", "to_cuda", "to_dot", "vjp",

@@ -585,13 +585,13 @@ def test_results_of_another_shape_are_refused(pool):
         ((np.dot, [1], "all"), TypeError, "executor with submit"),
     ],
 )
-def test_wrong_arguments(arguments, error, message):
+def test_wrong_arguments_raise(arguments, error, message):
     f, chunks, *workers = arguments
     with pytest.raises(error, match=message):
         sum_over(f, chunks, workers=workers[0] if workers else None)
 
 
-def test_wrong_values():
+def test_wrong_values_raise():
     with pytest.raises(ValueError, match="there are no chunks"):
         sum_over(np.multiply, [])(1.0)
     with pytest.raises(TypeError, match="real and imaginary parts"):

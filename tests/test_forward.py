@@ -282,7 +282,7 @@ DRIVERS = {
 
 
 @pytest.mark.parametrize(("run", "expected"), DRIVERS.values(), ids=DRIVERS.keys())
-def test_drivers(run, expected):
+def test_drivers_match_closed_forms(run, expected):
     found = run()
     if isinstance(expected, (dict, tuple)):
         assert type(found) is type(expected)

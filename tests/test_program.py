@@ -108,7 +108,7 @@ def as_seen_inside(point):
 
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.parametrize("exact", [False, True])
-def test_values(name, exact):
+def test_values_match_the_function(name, exact):
     f, point = VALUES[name]
     program = wg.record(f, point, exact=exact)
     for at in (point, moved(point)):
@@ -149,7 +149,7 @@ def eager(word, f, point, direction):
 
 @pytest.mark.parametrize(("name", "word"), [(name, word) for name in DERIVATIVES for word in
                                             DERIVATIVES[name][2].split()])  # fmt: skip
-def test_derivatives(name, word):
+def test_derivatives_match_those_of_the_function(name, word):
     f, point, _ = DERIVATIVES[name]
     program = wg.record(f, point)
     derived = getattr(program, word)()
@@ -188,7 +188,7 @@ def test_programs_of_operators():
     assert_matches(wg.record(wg.compile(pairs), [1, 2, 3])([1, 2, 3]), pairs(np.array([1.0, 2.0, 3.0])))
 
 
-def test_further_arguments():
+def test_further_arguments_are_those_of_the_recording():
     def f(u, k, *, n=1, shift=0.0):
         return np.sum(u**n * k) + shift
 
@@ -271,7 +271,7 @@ def test_guard_error_names_value_and_line():
 
 
 @pytest.mark.parametrize("derived", [lambda p: p, lambda p: p.grad(), lambda p: p.jacobian(), lambda p: p.hessian()])
-def test_copies(derived, tmp_path):
+def test_copies_compute_the_same_bits(derived, tmp_path):
     program = derived(wg.record(lambda u: np.sum(np.linalg.inv(np.outer(u, u) + np.eye(3))) * scale, x))
     expected = program(x)
     program.save(tmp_path / "f.program")

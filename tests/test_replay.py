@@ -341,7 +341,7 @@ def test_unrecordable_functions_fall_back_to_eager(s):
 
 
 @pytest.mark.parametrize("s", [s for s in TABLE if s.containers], ids=lambda s: s.name.replace(" ", "_"))
-def test_containers(s):
+def test_containers_are_returned_as_by_the_function(s):
     program = wg.record(s.f, s.x, args=s.args, exact=True)
     verify.check(program)
     assert_same_bits(split(program(s.x, *s.args))[0], split(s.f(s.x, *s.args))[0])

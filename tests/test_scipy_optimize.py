@@ -967,7 +967,7 @@ def test_least_norm_derivative_on_a_line_of_solutions():
     np.testing.assert_allclose(wg.jacobian(solve)(1.0), [0.5, 0.5], rtol=1e-9)
 
 
-def test_more_equations_than_unknowns():
+def test_more_equations_than_unknowns_raise():
     with pytest.raises(ValueError, match=r"4 equations for 2 unknowns.*least_squares"):
         wg.jacobian(lambda p: optimize.root(misfit, [0.5, 1.0], args=(p,), method="lm").x)(0.8)
 

@@ -893,7 +893,7 @@ def test_second_derivative_of_such_a_loop_does_not_warn(derivative, f):
 
 
 @pytest.mark.parametrize("f", LOSING, ids=name_of)
-def test_remedy(f):
+def test_advised_decorator_gives_the_derivative(f):
     solve = wg.implicit.defines_root(lambda x, t: x**3 - t)(f)
     assert wg.grad(solve, 0.7) == pytest.approx(ROOT, rel=1e-5)
 

@@ -126,7 +126,7 @@ def test_hessian_of_rosenbrock_in_every_style(f, n):
 
 
 @pytest.mark.parametrize("name", CLOSED_FORMS)
-def test_closed_forms(name):
+def test_hessians_match_closed_forms(name):
     f, exact = CLOSED_FORMS[name]
     H = wg.hessian(f, X)
     assert_rounding(H, exact(X), scale=max(1.0, np.abs(exact(X)).max()))

@@ -272,7 +272,7 @@ def test_derivatives_are_those_of_plain_arrays(name):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_compiled(name):
+def test_compiled_functions_return_the_subclass(name):
     f, reference = PROGRAMS[name]
     gradient, value = wg.grad(wg.compile(f)), wg.compile(f)
     for x in (x0, 1.1 * x0, 0.9 * x0, x0 + 0.1):
@@ -382,7 +382,7 @@ def _added_in_place(x):
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(name):
+def test_unsupported_uses_are_refused(name):
     f, message = REFUSED[name]
     with pytest.raises(TypeError, match=message):
         wg.grad(f, x0)

@@ -286,7 +286,7 @@ class Loops:
         self.lines.append(f"for i in range(1, n): z[i] = 0.5 * np.sin(z[i - 1]) + {right}")
 
 
-def test_random_loops():
+def test_vectorised_random_loops_agree_with_the_function():
     compared = 0
     for seed in range(120):
         loops = Loops(seed)

@@ -192,7 +192,7 @@ def test_partials_equal_eager_sweep(name, opcode, arity, reads_a, reads_b):
 
 @pytest.mark.parametrize("power", [1.0, 2.0, 3.0, 4.0, 0.5, -1.0, 2.5, -2.0])
 @pytest.mark.parametrize("name", ["**", "power"])
-def test_constant_power(name, power):
+def test_constant_powers_are_accurate(name, power):
     x = domain(1)[0]
     listing = Listing()
     t = listing.kind(x.size)

@@ -399,7 +399,7 @@ def test_scalar_read_keeps_its_value_and_a_view_follows_writes(f):
 
 
 @pytest.mark.parametrize("operator", [wg.grad, wg.hessian, lambda f: wg.jvp(f)])
-def test_compiled_batches_of_derivatives_of_functions_of_one_shape(operator):
+def test_compiled_batch_of_derivatives_of_an_unbatchable_function(operator):
     """A compiled function runs f once as it is, on an element of the batch."""
 
     def f(x, a):

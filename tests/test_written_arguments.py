@@ -346,5 +346,5 @@ def test_parameters_that_code_writes_into(f, names):
     assert [f.__code__.co_varnames[i] for i in written_parameters(f)] == names.split()
 
 
-def test_recursion_ends():
+def test_recursive_functions_are_inspected_once():
     assert "y" in [_recursive.__code__.co_varnames[i] for i in written_parameters(_recursive)]

@@ -657,7 +657,7 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
             for i, value in enumerate(values):
                 y[i] = value
             return y.reshape(shape)
-        dtype = _np.dtype(dtype.char) if dtype.kind in "SU" else dtype  # string length is not fixed
+        dtype = _np.dtype(dtype.char) if dtype.kind in "SU" else dtype  # strings of any length
         y = _np.reshape(array(list(values)), shape)
         return y if y.dtype == dtype else y.astype(dtype)
 

@@ -295,7 +295,7 @@ def sweep(tree, first, last, slot, is_kept=False):
     """
     capacity, right = tree.capacity, tree.right
     price, depth, where = tree.price, 0, slot(0)
-    kept = []  # first step, price and slot of the divided segments whose right part is in progress
+    kept = []  # first step, price and slot of each divided segment whose right part is being swept
     while True:
         while last - first > capacity(depth):
             if not is_kept:

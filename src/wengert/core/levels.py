@@ -260,54 +260,51 @@ def check_end(holder, name: str = "") -> None:
         raise swallowed(holder, name)
     if holder.spelled:
         file, line = holder.spelled
-        warnings.warn_explicit(
+        _warn(
+            TextWarning,
+            (file, line),
             f"{name}: a traced value was converted to text at full precision ({file}:{line}), and a number parsed "
             "from that text has no derivative: use the value itself, or show fewer digits, such as "
             'f"{x:.6g}"',
-            TextWarning,
-            file,
-            line,
-            registry=_warned,
         )
 
 
 def warn_search(name: str, file: str, line: int) -> None:
     """Warn that the loop at this line finds a root without its derivative."""
-    warnings.warn_explicit(
+    _warn(
+        RootFindingWarning,
+        (file, line),
         f"{name}: a loop ({file}:{line}) drives a traced value to zero but not its derivative, as bisection does: it "
         "finds a root or a minimum, and the derivative of what it returns is not that of the solution. Use "
         "wengert.implicit.root(f, x0), or decorate the function that solves with wengert.implicit.defines_root(f)",
-        RootFindingWarning,
-        file,
-        line,
-        registry=_warned,
     )
 
 
 def warn_match(file: str, line: int) -> None:
     """Warn that the comparison at this line found a traced value equal to a plain one."""
-    warnings.warn_explicit(
+    _warn(
+        CachedValueWarning,
+        (file, line),
         f"a traced value equals a plain one ({file}:{line}): if the comparison looks up a cache, values that an "
         "earlier plain call stored there count as constants, and the derivative is lost. Empty the cache before the "
         "derivative, or keep wengert.compile(f) in place of the cache",
-        CachedValueWarning,
-        file,
-        line,
-        registry=_warned,
     )
 
 
 def warn_rounding(decimals: int, file: str, line: int) -> None:
     """Warn that this line rounds a traced value."""
-    warnings.warn_explicit(
+    _warn(
+        RoundingWarning,
+        (file, line),
         f"a traced value was rounded to {decimals} decimals ({file}:{line}), and the result has a derivative of zero: "
         "round after the derivative, or give the function that rounds its result a rule by wengert.primitive. As a key "
         "of a cache, a rounded value finds constants that an earlier plain call stored: empty the cache before",
-        RoundingWarning,
-        file,
-        line,
-        registry=_warned,
     )
+
+
+def _warn(category, place, message):
+    """Warn once about a line of the user's code."""
+    warnings.warn_explicit(message, category, *place, registry=_warned)
 
 
 #: registry of `warnings` for the lines that have been warned about
@@ -374,4 +371,3 @@ def unnoted() -> Iterator[None]:
         yield
     finally:
         forget(before)
-

@@ -119,7 +119,20 @@ def choose(engine: Engine, here: float, tasks: int, nbytes: int) -> tuple[bool, 
     return True, there, "lower estimated time"
 
 
-class _OnWorkers:
+class _WithEngine:
+    """Report and end of an operator on workers."""
+
+    def explained(self, args, kwargs, measure):
+        """Return the report of `wengert.explain`."""
+        self(*args, **kwargs)
+        return Report(self.name, self.plan)
+
+    def close(self) -> None:
+        """End the workers that were started for this operator."""
+        self.engine.close()
+
+
+class _OnWorkers(_WithEngine):
     """Base class of Jacobians and Hessians on workers."""
 
     def _divided(self, engine: Engine):
@@ -187,15 +200,6 @@ class _OnWorkers:
             uses, reason = False, "the rows of a compiled function are one program"
         plan = WorkerPlan(mode, len(ends), self.engine.count if uses else 0, here, there, reason)
         return plan, np.shape(y), kind, ends
-
-    def explained(self, args, kwargs, measure):
-        """Return the report of `wengert.explain`."""
-        self(*args, **kwargs)
-        return Report(self.name, self.plan)
-
-    def close(self) -> None:
-        """End the workers that were started for this operator."""
-        self.engine.close()
 
 
 def _shape_or_type(x):
@@ -285,7 +289,7 @@ class Batch:
                 raise shifted from None
 
 
-class MappedOnWorkers(Mapped):
+class MappedOnWorkers(_WithEngine, Mapped):
     """A function vectorised over a batch axis that is divided among workers; takes its arguments, with that axis."""
 
     public = ("close", "plan")
@@ -319,15 +323,6 @@ class MappedOnWorkers(Mapped):
             return self.joined([first, block.run(width, *elements.part(width, size))])
         others = ((each[0], *elements.part(*each)) for each in ends[1:])
         return self.joined([first, *engine.in_order(block, others, self.name)])
-
-    def explained(self, args, kwargs, measure):
-        """Return the report of `wengert.explain`."""
-        self(*args, **kwargs)
-        return Report(self.name, self.plan)
-
-    def close(self) -> None:
-        """End the workers that were started for this operator."""
-        self.engine.close()
 
 
 class Report:

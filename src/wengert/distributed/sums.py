@@ -295,7 +295,7 @@ class _Call:
 
 
 def _strong(factors, gradient):
-    """Product in which a factor 0 gives 0, as everywhere in derivatives."""
+    """Product with strong zero: a factor of 0 gives 0."""
     with np.errstate(invalid="ignore"):
         return np.where(factors == 0, 0.0, factors * gradient)
 

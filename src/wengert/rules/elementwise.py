@@ -309,38 +309,18 @@ def tie_share(gap):
     return np.heaviside(gap, 0.5)
 
 
-elementwise(
-    np.maximum,
-    lambda y, a, b: tie_share(gap_of(a, b)),
-    lambda y, a, b: tie_share(gap_of(b, a)),
-    curvature="none",
-    domain=(ANY, ANY),
-    selects=takes_greater,
-)
-elementwise(
-    np.minimum,
-    lambda y, a, b: tie_share(gap_of(b, a)),
-    lambda y, a, b: tie_share(gap_of(a, b)),
-    curvature="none",
-    domain=(ANY, ANY),
-    selects=takes_less,
-)
-elementwise(
-    np.fmax,
-    lambda y, a, b: tie_share(gap_over_nan(gap_of(a, b), a, b)),
-    lambda y, a, b: tie_share(gap_over_nan(gap_of(b, a), b, a)),
-    curvature="none",
-    domain=(ANY, ANY),
-    selects=takes_greater,
-)
-elementwise(
-    np.fmin,
-    lambda y, a, b: tie_share(gap_over_nan(gap_of(b, a), a, b)),
-    lambda y, a, b: tie_share(gap_over_nan(gap_of(a, b), b, a)),
-    curvature="none",
-    domain=(ANY, ANY),
-    selects=takes_less,
-)
+def tie_shares(gap):
+    """Return the partials of a choice; `gap` is positive where the first operand is chosen, and 0 in a tie."""
+    return (lambda y, a, b: tie_share(gap(a, b))), (lambda y, a, b: tie_share(gap(b, a)))
+
+
+for fun, gap, selects in (
+    (np.maximum, gap_of, takes_greater),
+    (np.minimum, lambda a, b: gap_of(b, a), takes_less),
+    (np.fmax, lambda a, b: gap_over_nan(gap_of(a, b), a, b), takes_greater),
+    (np.fmin, lambda a, b: gap_over_nan(gap_of(b, a), a, b), takes_less),
+):
+    elementwise(fun, *tie_shares(gap), curvature="none", domain=(ANY, ANY), selects=selects)
 
 elementwise(
     np.where,

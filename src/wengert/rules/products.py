@@ -398,50 +398,22 @@ def is_matmul(a, b, axes_of):
     return ndim_of(b) == 1 or (axes_of is dot_axes and ndim_of(b) == 2)
 
 
-def wrt_left(axes_of):
+def pullback_of(axes_of, is_left, by_matmul, by_tensordot):
     def pullback(ybar, y, a, b, out=None):
         if ndim_of(ybar) == 0:  # fast path of two vectors or scalars
-            return strong(ybar, b)
+            return strong(ybar, b if is_left else a)
         if is_scaling(a, b):
-            return scaling_wrt(ybar, y, a, b)
-        if is_matmul(a, b, axes_of):
-            return matmul_wrt_left(ybar, y, a, b)
-        return tensordot_wrt_left(ybar, y, a, b, axes_of(a, b))
+            return scaling_wrt(ybar, y, a, b) if is_left else scaling_wrt(ybar, y, b, a)
+        return by_matmul(ybar, y, a, b) if is_matmul(a, b, axes_of) else by_tensordot(ybar, y, a, b, axes_of(a, b))
 
     return pullback
 
 
-def wrt_right(axes_of):
-    def pullback(ybar, y, a, b, out=None):
-        if ndim_of(ybar) == 0:
-            return strong(ybar, a)
-        if is_scaling(a, b):
-            return scaling_wrt(ybar, y, b, a)
-        if is_matmul(a, b, axes_of):
-            return matmul_wrt_right(ybar, y, a, b)
-        return tensordot_wrt_right(ybar, y, a, b, axes_of(a, b))
-
-    return pullback
-
-
-def push_left(axes_of):
+def push_of(axes_of, is_left, by_matmul, by_tensordot):
     def push(t, y, a, b, out=None):
         if is_scaling(a, b):
-            return push_scaling(t, a, b)
-        if is_matmul(a, b, axes_of):
-            return push_matmul_left(t, y, a, b)
-        return push_tensordot_left(t, y, a, b, axes_of(a, b))
-
-    return push
-
-
-def push_right(axes_of):
-    def push(t, y, a, b, out=None):
-        if is_scaling(a, b):
-            return push_scaling(t, b, a)
-        if is_matmul(a, b, axes_of):
-            return push_matmul_right(t, y, a, b)
-        return push_tensordot_right(t, y, a, b, axes_of(a, b))
+            return push_scaling(t, a, b) if is_left else push_scaling(t, b, a)
+        return by_matmul(t, y, a, b) if is_matmul(a, b, axes_of) else by_tensordot(t, y, a, b, axes_of(a, b))
 
     return push
 
@@ -449,9 +421,12 @@ def push_right(axes_of):
 for fun, axes_of, labels in ((np.dot, dot_axes, dot_labels), (np.inner, inner_axes, inner_labels)):
     structural(
         fun,
-        wrt_left(axes_of),
-        wrt_right(axes_of),
-        jvp=(push_left(axes_of), push_right(axes_of)),
+        pullback_of(axes_of, True, matmul_wrt_left, tensordot_wrt_left),
+        pullback_of(axes_of, False, matmul_wrt_right, tensordot_wrt_right),
+        jvp=(
+            push_of(axes_of, True, push_matmul_left, push_tensordot_left),
+            push_of(axes_of, False, push_matmul_right, push_tensordot_right),
+        ),
         curvature="cross",
         dependence=two_factor_pattern(labels),
     )

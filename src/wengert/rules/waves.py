@@ -27,7 +27,7 @@ from wengert.rules.transcendental import (
 
 
 def result_of(name, j):
-    """Return result j of a function with several, looked up at the call, as rows refer to each other."""
+    """Return a function that computes result j of `name`, looked up by each call, since rows refer to each other."""
     return lambda *operands: getattr(transcendental, f"{name}_{j}")(*operands)
 
 

@@ -122,7 +122,7 @@ def minimize(call):
     The objective, constraints, their limits and bounds may depend on traced values. If the active set is uncertain,
     `NonSmoothError` is raised.
     """
-    if hasattr(call["bounds"], "__next__"):  # read by SciPy and again afterwards
+    if hasattr(call["bounds"], "__next__"):  # an iterator, which is read twice
         call.arguments["bounds"] = list(call["bounds"])
     method = call["method"]
     if method is None:

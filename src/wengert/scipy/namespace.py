@@ -530,7 +530,7 @@ def _lazyselect(condlist, choicelist, arrays, default=0):
     """``scipy._lib._util._lazyselect``, with the functions evaluated everywhere."""
     arrays = wengert.numpy.broadcast_arrays(*arrays)
     shape = np.shape(arrays[0])
-    arrays = [np.atleast_1d(x) for x in arrays]  # some functions store in a slice
+    arrays = [np.atleast_1d(x) for x in arrays]  # some functions store into slices
     y = np.full(np.shape(arrays[0]), default, dtype=float)
     with np.errstate(all="ignore"):
         for cond, choice in zip(reversed(condlist), reversed(choicelist)):

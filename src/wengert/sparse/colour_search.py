@@ -297,7 +297,10 @@ def _partitions(s):
 
 
 def _of_long_rows(s):
-    """Mask of the nonzeros of the longest rows, as many as minimise the next row plus the longest column in them."""
+    """Mask of the nonzeros in the k longest rows.
+
+    k minimises the number of products: the length of the next row plus that of the longest column within the k rows.
+    """
     sizes = np.diff(s.ptr)
     rank = np.empty(s.shape[0], np.int64)
     rank[np.argsort(-sizes, kind="stable")] = np.arange(s.shape[0])

@@ -10,7 +10,7 @@ import numpy as np
 from wengert.program.codegen import reroll
 from wengert.program.codegen.llvm_function import Block, Function
 from wengert.program.codegen.llvm_jit import Refused
-from wengert.program.codegen.vm_kernels import Kernels, reads, writes
+from wengert.program.codegen.vm_kernels import Kernels, accesses
 
 #: statements in one function, beyond which code is split: LLVM's compile time is superlinear
 MAX_STATEMENTS_OF_FUNCTION = 400
@@ -44,7 +44,7 @@ class ScalarCode:
         later = [{*given.results}]  # last group first: slots read after it by anything but scalar code
         for i in range(len(groups) - 1, 0, -1):
             is_scalar = groups[i][0][0] == "scalar" and i not in refused
-            here = [] if is_scalar else [slot for kernel in groups[i] for slot in reads(kernel, given)]
+            here = [] if is_scalar else [slot for kernel in groups[i] for slot in accesses(kernel, given)[0]]
             later.append(later[-1].union(here) if here else later[-1])
         for i, group in enumerate(groups):
             if group[0][0] == "scalar" and i not in refused:
@@ -55,7 +55,7 @@ class ScalarCode:
                     raise
             else:
                 self.groups.append(None)
-                for slot in [slot for kernel in group for slot in writes(kernel, given)]:
+                for slot in [slot for kernel in group for slot in accesses(kernel, given)[1]]:
                     self.position.pop(slot, None)
         self.needed = self._needed()
 

@@ -34,30 +34,18 @@ class Kernels:
     chunk: int
 
 
-def reads(kernel, given):
-    """Return the slots that a kernel reads before it writes them; all slots if unknown."""
+def accesses(kernel, given):
+    """Return the slots that a kernel reads before it writes them, and those that it writes; all slots if unknown."""
     kind, *facts = kernel
     if kind == "other":
-        return range(given.slots)
+        return range(given.slots), range(given.slots)
     if kind == "python":
-        return facts[0]
+        return facts[0], facts[1]
     if kind == "pack":
-        return facts[2].tolist()
+        return facts[2].tolist(), []
     if kind == "vector":
-        return [slot for _, slot in [*facts[4], *facts[5]]]
-    return _read_and_written(facts[0], given)[0] if kind == "scalar" else []
-
-
-def writes(kernel, given):
-    """Return the slots that a kernel writes; all slots if unknown."""
-    kind, *facts = kernel
-    if kind == "other":
-        return range(given.slots)
-    if kind == "python":
-        return facts[1]
-    if kind == "vector":
-        return facts[6]
-    return _read_and_written(facts[0], given)[1] if kind == "scalar" else []
+        return [slot for _, slot in [*facts[4], *facts[5]]], facts[6]
+    return _read_and_written(facts[0], given) if kind == "scalar" else ([], [])
 
 
 def _read_and_written(code, given):

@@ -144,7 +144,7 @@ def _rewritten(code, joined):
 
 
 def _product(code, new, of, each, i):
-    """Append the product of the factors, as the call that instruction i was."""
+    """Append the product of the factors, by the function that instruction i called."""
     factors = [new.part(int(of[v]), view, _FLOAT) for v, view in zip(each.sources, each.factors)]
     like = code.calls[code.a[i]]
     shape = each.factors[0][1][0], each.factors[1][1][1]

@@ -119,7 +119,7 @@ class _StencilFusion:
         self.expressions: dict = {}
         self.reading: dict = {}
         self.weights: dict = {}
-        self.known: dict = {}  # one sum of each isomorphism class, and its values: steps of a loop repeat sums
+        self.known: dict = {}  # isomorphism class -> its first sum, with values; the steps of a loop repeat sums
 
     # ------------------------------------------------------------------------------------------ finding sums
 

@@ -91,7 +91,7 @@ MAX_IDLE_CODE = 8
 
 #: difference of a replay from f, in ulps of the largest magnitude, above which f is traced again to find the reason
 MAX_ULPS = 512
-#: factor on differences that were identified as rounding before
+#: growth of a difference that was already attributed to rounding, above which f is traced again
 MAX_ROUNDING_GROWTH = 8
 
 #: difference from f, relative to that which perturbed integrations cause, that counts as within their tolerances
