@@ -82,9 +82,7 @@ def hazard(x, terms=40):
 
 def log_ndtr_partial(y, x):
     """Ratio of density and distribution function; far left both underflow, after a loss of digits."""
-    from scipy.special import ndtr
-
-    ratio = 1 / sqrt(2 * pi) * exp_minus_square(x, 0.5) / ndtr(x)
+    ratio = 1 / sqrt(2 * pi) * exp_minus_square(x, 0.5) / sp.ndtr(x)
     return np.where(np.less(x, -5.0), hazard(x), ratio)
 
 
@@ -125,20 +123,12 @@ elementwise("scipy.special.dawsn", dawsn_partial, domain=(ANY,))
 
 def expit_partial(y, x):
     """Return y (1 - y) as expit(x) expit(-x), since 1 - y cancels; `y` is unused and need not be stored."""
-    from scipy.special import expit
-
-    return expit(x) * expit(-x)
-
-
-def log_expit_partial(y, x):
-    from scipy.special import expit
-
-    return expit(-x)
+    return sp.expit(x) * sp.expit(-x)
 
 
 elementwise("scipy.special.expit", expit_partial, domain=(ANY,))
 elementwise("scipy.special.logit", lambda y, x: 1 / (x * (1 - x)), domain=(UNIT,), continuous=True)
-elementwise("scipy.special.log_expit", log_expit_partial, domain=(ANY,), continuous=True)
+elementwise("scipy.special.log_expit", lambda y, x: sp.expit(-x), domain=(ANY,), continuous=True)
 
 # ---- x log y, entropies: 0 log 0 is 0, as is its derivative in y
 
@@ -184,31 +174,23 @@ elementwise(
 # ---- the gamma function and related functions
 
 
-def digamma(x):
-    from scipy.special import digamma
-
-    return digamma(x)
-
-
 def hurwitz(s, q):
     """Return the sum of (k + q)^-s over k >= 0; derivatives of digamma are multiples of it (DLMF 25.11.12)."""
-    from scipy.special import zeta
-
-    return zeta(s, q)
+    return sp.zeta(s, q)
 
 
 def beta_partial(y, a, b):
-    return y * (digamma(a) - digamma(a + b))
+    return y * (sp.digamma(a) - sp.digamma(a + b))
 
 
-elementwise("scipy.special.gammaln", lambda y, x: digamma(x), domain=(POSITIVE,), continuous=True)
-elementwise("scipy.special.loggamma", lambda y, x: digamma(x), domain=(POSITIVE,), continuous=True)
-elementwise("scipy.special.gamma", lambda y, x: y * digamma(x), domain=(POSITIVE,), continuous=True)
+elementwise("scipy.special.gammaln", lambda y, x: sp.digamma(x), domain=(POSITIVE,), continuous=True)
+elementwise("scipy.special.loggamma", lambda y, x: sp.digamma(x), domain=(POSITIVE,), continuous=True)
+elementwise("scipy.special.gamma", lambda y, x: y * sp.digamma(x), domain=(POSITIVE,), continuous=True)
 elementwise("scipy.special.digamma", lambda y, x: hurwitz(2.0, x), domain=(POSITIVE,))
 elementwise(
     "scipy.special.betaln",
-    lambda y, a, b: digamma(a) - digamma(a + b),
-    lambda y, a, b: digamma(b) - digamma(a + b),
+    lambda y, a, b: sp.digamma(a) - sp.digamma(a + b),
+    lambda y, a, b: sp.digamma(b) - sp.digamma(a + b),
     domain=(POSITIVE, POSITIVE),
 )
 elementwise(

@@ -58,10 +58,9 @@ def operate(fun, compute, left, right):
 METHODS = {
     name: getattr(np, name)
     for name in (
-        "sum mean prod max min cumsum cumprod var std ptp ravel squeeze swapaxes repeat take dot trace "
+        "sum mean prod max min cumsum cumprod var std ravel squeeze swapaxes repeat take dot trace "
         "diagonal round argmax argmin argsort any all nonzero searchsorted argpartition"
     ).split()
-    if hasattr(np.ndarray, name)  # NumPy 2 has no method ptp
 }
 
 #: attributes that do not depend on values

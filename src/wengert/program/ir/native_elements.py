@@ -58,7 +58,7 @@ def _loop_of(fun, types):
     """Return the dtypes of the loop that a ufunc selects for operands of these dtypes or Python types, or None."""
     try:
         found = fun.resolve_dtypes((*types, None))
-    except (AttributeError, TypeError, ValueError):  # NumPy 1.24 has no such method
+    except (TypeError, ValueError):
         return None
     word = "".join([t.char for t in found])
     return found if all(t in TYPES for t in found) and f"{word[:-1]}->{word[-1]}" in fun.types else None

@@ -273,7 +273,7 @@ _TRIANGLES = {"L": "lo", "U": "up", "l": "lo", "u": "up"}
 
 
 def _transform(name):
-    """Run NumPy's own loop of a Fourier transform along one axis; NumPy 1 has none."""
+    """Run NumPy's own loop of a Fourier transform along one axis."""
 
     def rule(call, given, dtype, shape):
         options = options_of(call, "a", "n", "axis", "norm")
@@ -302,11 +302,7 @@ def _transform(name):
 
 
 def _fourier(name):
-    try:
-        from numpy.fft import _pocketfft_umath
-    except ImportError:
-        return None
-    return getattr(_pocketfft_umath, name, None)
+    return getattr(getattr(np.fft, "_pocketfft_umath", None), name, None)  # private, so it may disappear
 
 
 #: rules by the registry column ``native``, or else by ``scalars``
