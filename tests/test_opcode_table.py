@@ -17,7 +17,7 @@ from wengert.program.ir.reference import evaluated
 from wengert.program.jacobian import accumulate
 from wengert.program.passes import batching
 from wengert.program.vm import machine
-from wengert.sparse import pattern
+from wengert.sparse import propagation
 
 FLOAT = np.dtype(float)
 FULL = {
@@ -89,7 +89,7 @@ def test_columns_of_the_ir_are_those_of_the_table(op):
 STAGES = {
     "batching": (batching._RULES, opcodes(access=("memory", "overwrites", "alias")) | {Op.SUM}),
     "accumulation": (accumulate._RULES, opcodes(has_derivative=True) - opcodes(result="elementwise") | {Op.SELECT}),
-    "patterns": (pattern._RULES, set(ROWS) - ELEMENTWISE - {Op.LOAD, Op.GUARD}),
+    "patterns": (propagation.RULES, set(ROWS) - ELEMENTWISE - {Op.LOAD, Op.GUARD}),
     "verification": (verify._RULES, opcodes(result=("declared", "scalar"))),
     "formulas": (llvm_ir.NAMES, {op for op in ELEMENTWISE if op < Op.PARTIAL or op >= Op.INPUT}),
 }

@@ -26,7 +26,8 @@ from wengert.program.record import record
 from wengert.program.tracing import ssa
 from wengert.sparse import dependency_rules
 from wengert.sparse import pattern as pattern_module
-from wengert.sparse.pattern import check, curvature, pattern_of, pattern_of_ir
+from wengert.sparse.pattern import check, pattern_of, pattern_of_ir
+from wengert.sparse.propagation import curvature
 
 RNG = np.random.default_rng(7)
 
