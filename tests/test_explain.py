@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import wengert as wg
 from wengert.transforms import costs, dense, operators, products
@@ -180,3 +181,71 @@ def test_errors_equal_those_of_the_derivative():
         wg.explain(wg.grad(np.sin), np.ones(3))
     with pytest.raises(TypeError, match="expected a function"):
         wg.explain(3.0, np.ones(3))
+
+
+# ---- solutions of differential equations
+
+
+def decay(k, method="RK45", **options):
+    """Sum of the solution of dy/dt = -k y at five times, for three rates."""
+    times = np.linspace(0.2, 1.0, 5)
+    return np.sum(
+        solve_ivp(lambda t, y: -k * y, (0.0, 1.0), np.ones(3), method, times, rtol=1e-6, atol=1e-8, **options).y
+    )
+
+
+def decay_by_replay(k):
+    """The same with a right-hand side that no program can hold, since it takes too many branches."""
+
+    def rate(t, y):
+        return -k * y * (1.0 if int(1000 * t) >= 0 else 2.0)
+
+    return np.sum(solve_ivp(rate, (0.0, 1.0), np.ones(3), rtol=1e-6, atol=1e-8).y[:, -1])
+
+
+# operator, method, options, sensitivity, reason, part of the method's name
+SENSITIVITIES = [
+    (wg.grad, "RK45", {}, "forward", "up to 4 by an explicit method", "DOP853 at 0.1 times"),
+    (wg.grad, "LSODA", {}, "forward", "up to 4 by an explicit method", "DOP853 or Radau"),
+    (wg.grad, "Radau", {}, "discrete", "more than 1 by an implicit method", "Radau at 0.03 times"),
+    (wg.grad, "RK45", {"sensitivity": "discrete"}, "discrete", "sensitivity='discrete'", "kept"),
+    (wg.grad, "BDF", {"sensitivity": "forward"}, "forward", "sensitivity='forward'", "Radau at 0.03 times"),
+    (wg.grad, "BDF", {"sensitivity": "adjoint"}, "adjoint", "sensitivity='adjoint'", "BDF"),
+    (wg.derivative, "RK45", {}, "forward", "forward mode", "DOP853"),
+    (wg.hvp, "RK45", {}, "discrete", "a derivative of higher order", "DOP853"),
+]
+
+
+@pytest.mark.parametrize(("op", "method", "options", "sensitivity", "reason", "by"), SENSITIVITIES)
+def test_sensitivities_of_integrations_are_reported(op, method, options, sensitivity, reason, by):
+    k = np.array([0.5, 1.0, 1.5])
+    args = (k, method) if op is wg.hvp else (method,)
+    if op is wg.derivative:
+        report = wg.explain(op(lambda k, method: decay(k, method, **options)), 0.5, args=args)
+    else:
+        report = wg.explain(op(decay), k, args=args, kwargs=options)
+    found = next(each for each in report.integrations if each.sensitivity == sensitivity)
+    assert reason in found.reason and by in str(found.taken) and found.taken.steps > 2
+    assert (found.states, found.parameters) == (3, 1 if op is wg.derivative else 3)
+    assert f"solves  {found}" in repr(report)
+    if op is wg.grad:
+        assert wg.explain(wg.compile(op(decay)), k, args=args, kwargs=options).integrations == report.integrations
+        program = wg.record(decay, k, args=args, kwargs=options).grad()
+        program(k, *args, **options)
+        assert program.explain().integrations[-1] == found and str(found) in repr(program.explain())
+
+
+def test_checkpoints_and_replays_of_integrations_are_reported():
+    k = np.linspace(0.5, 1.5, 3)
+    options = {"sensitivity": "discrete", "memory": "1kB", "first_step": 1e-3, "max_step": 1e-3}
+    (found,) = wg.explain(wg.grad(decay), k, kwargs=options).integrations
+    assert found.taken.steps == 1000 and found.taken.stride > 1 and f"one state in {found.taken.stride}" in str(found)
+    (found,) = wg.explain(wg.grad(decay_by_replay), k).integrations
+    assert found.sensitivity == "replay" and "cannot be recorded" in str(found)
+
+
+def test_hessian_is_explained():
+    report = wg.explain(wg.hessian(lambda x: np.sum(np.sin(x))), np.ones(3))
+    assert report.plan[:6] == ("mixed", 3, 1, 1, 1, 3)
+    for mode in ("forward", "reverse"):
+        assert wg.explain(wg.hessian(decay, mode=mode), np.ones(3)).plan.mode == mode

@@ -43,11 +43,13 @@ from wengert.program.integration.calls import SENSITIVITIES, SOLVER_OPTIONS
 from wengert.program.integration.events import GRAZING
 from wengert.program.integration.field import with_random_direction
 from wengert.program.integration.jumps import change, moving_jump
+from wengert.program.integration.report import Report, Taken
 from wengert.scipy import sensitivities, steps
 from wengert.scipy.mirror import check_plain
 from wengert.scipy.often_called import OftenCalled
 from wengert.scipy.recorded_integration import recorded_solution
 from wengert.transforms.dense import Gradient, Jacobian
+from wengert.transforms.explain import remark
 
 _METHODS = {method.__name__: method for method in (RK23, RK45, DOP853, Radau, BDF, LSODA)}
 
@@ -376,6 +378,7 @@ class _Integration:
         if isinstance(solver, steps.EXPLICIT):
             solver = self.controlled(solver)
             self.has_own_steps = True
+        remark(self.replay_report, solver)
         self.ends = self.direction * np.array([entry[0] for entry in solver.log])
         t, y = self.plain_span[0], self.initial_state
         problem = steps.Problem(self.f, self.jacobian, self.name)
@@ -386,6 +389,14 @@ class _Integration:
         for segment, state in steps.replayed(problem, t, y, solver):
             self.segments.append(segment)
             self.states.append(state)
+
+    def replay_report(self, solver):
+        """Report the replay of the steps of an integrator."""
+        name = next(name for name, method in _METHODS.items() if isinstance(solver, method))
+        taken = Taken(name, len(solver.log))
+        why = "the right-hand side cannot be recorded, so its steps are replayed on traced values"
+        parameters = sum(map(np.size, Abstracted(self.fun, self.args).take()))
+        return Report("solve_ivp", "replay", why, np.size(self.y0), parameters, 0, taken)
 
     def controlled(self, solver):
         """Integrate again, with a tangent in a random direction in the error control; return the integrator.

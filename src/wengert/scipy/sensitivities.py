@@ -41,6 +41,7 @@ from wengert.scipy.recorded_integration import (
     pairs,
     stepper_options,
 )
+from wengert.transforms.explain import remark
 
 #: number of points at which the recorded right-hand side is compared with the function, and the largest difference
 CHECKED_POINTS, MAX_DEVIATION = 5, 1e-9
@@ -243,6 +244,7 @@ class Solution(_Function):
         pushed = Solution(self.integration.pushed(count), self.times)
         rows = [wnp.reshape(x, (count * x.shape[1], x.shape[2])) for x in tangents]
         found = pushed(wnp.concatenate([start, rows[0]]), wnp.concatenate([parameters, rows[1]]))
+        remark(pushed.integration.integration_report)
         q, T, n = self.integration.shape
         return wnp.reshape(found[q:], (count, q, T, n))
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from wengert.core.rebind.choose import survey
 from wengert.transforms import costs
 from wengert.transforms.costs import Plan
-from wengert.transforms.dense import JVP, VJP, Jacobian
+from wengert.transforms.dense import JVP, VJP, Gradient, Jacobian
 from wengert.transforms.operators import Derivative, Operator
 from wengert.transforms.products import shape_of
+from wengert.transforms.second import Hessian, directions_at_once
 
 # operators without a choice of mode: mode, sweeps over the tape, reason
 _FIXED: dict[str, tuple] = {
@@ -22,6 +25,32 @@ _FIXED: dict[str, tuple] = {
     "vjp": ("reverse", 1, "one sweep per call of the pullback"),
     "hvp": ("mixed", 1, "forward over reverse: one tangent is propagated through f and the sweep"),
 }
+# modes of Hessians
+_HESSIANS = {
+    "mixed": "forward over reverse: tangents are propagated through f and the sweep",
+    "forward": "forward over forward",
+    "reverse": "reverse over reverse",
+}
+
+#: reports of solvers on their derivatives, as keys; None unless a derivative is explained
+_remarks: ContextVar[dict | None] = ContextVar("remarks", default=None)
+
+
+def remark(make: Callable, *args: Any) -> None:
+    """Add a report, ``make(*args)``, to the explanation of the derivative that is being computed, if there is one."""
+    found = _remarks.get()
+    if found is not None:
+        found[make(*args)] = None
+
+@contextmanager
+def _collected() -> Iterator[dict]:
+    """Collect the reports of solvers, as keys."""
+    found: dict = {}
+    token = _remarks.set(found)
+    try:
+        yield found
+    finally:
+        _remarks.reset(token)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -45,6 +74,9 @@ class Explanation:
     followed, unfollowed : dict
         Packages whose code f reaches, see `wengert.follow`: the number of functions that are followed, and the reason
         why others are not.
+    integrations : list
+        How solutions of differential equations are differentiated; see
+        `wengert.program.integration.report.Report`.
     """
 
     name: str
@@ -56,6 +88,7 @@ class Explanation:
     costs: dict
     followed: dict
     unfollowed: dict
+    integrations: list = dataclasses.field(default_factory=list)
 
     def __repr__(self):
         plan = self.plan
@@ -75,6 +108,7 @@ class Explanation:
         if self.costs:
             listed = ", ".join(f"{mode} {cost:.3g}" for mode, cost in self.costs.items())
             rows.append(f"  cost    {listed} evaluations of f (estimated)")
+        rows += [f"  solves  {report}" for report in self.integrations]
         rows += [f"  follows {text}" for text in following(self.followed, self.unfollowed)]
         return "\n".join(rows)
 
@@ -130,23 +164,42 @@ def explain(
     if hasattr(type(f), "__wengert__"):  # compiled: a function, or a derivative
         f = f.f
     known = f if isinstance(f, (Derivative, JVP, VJP)) else Jacobian(f)
-    run = known._record((x, *args), kwargs or {})
+    with _collected() as reports:
+        plan, shapes, entries, nbytes = _evaluated(known, (x, *args), kwargs or {})
+    estimates = _costs(known.word, plan.n, plan.m)
+    return Explanation(known.name, plan, *shapes, entries, nbytes, estimates, *_reached(known), [*reports])
+
+
+def _evaluated(known, args, kwargs):
+    """Return the plan of a derivative, the shapes of inputs and outputs, and the entries and bytes of its tape."""
+    if isinstance(known, Hessian):  # may have been composed of two derivatives, of which no recording is left
+        known(*args, **kwargs)
+        run = Gradient(known.f, known.argnums, has_aux=known.has_aux)._record(args, kwargs)
+    else:
+        run = known._record(args, kwargs)
     try:
         inputs, outputs = [leaf.shape for leaf in run.inputs], [shape_of(y) for y in run.outputs]
         n, m = sum(map(math.prod, inputs)), sum(map(math.prod, outputs))
-        if isinstance(known, Derivative):
+        if isinstance(known, Derivative) and not isinstance(known, Hessian):
             known._parts(run)
-        if known.word in _FIXED:
-            mode, sweeps, reason = _FIXED[known.word]
-            plan = Plan(mode, n, m, 1, sweeps, run.level.k if run.level.is_forward else 1, reason)
-        else:
-            plan = known.plan
+        plan = _plan(known, run, n, m)
         recorded = plan.mode != "forward"
         entries = run.tape.size if recorded else 0
         nbytes = run.tape.nbytes + 8 * run.tape.elements if recorded else 0
     finally:
         run.close()
-    return Explanation(known.name, plan, inputs, outputs, entries, nbytes, _costs(known.word, n, m), *_reached(known))
+    return plan, (inputs, outputs), entries, nbytes
+
+
+def _plan(known, run, n, m):
+    """Return the plan of a derivative that was evaluated; `run` is the recording."""
+    if isinstance(known, Hessian):
+        mode, width = "mixed" if known.mode == "auto" else known.mode, known.chunk or directions_at_once(run, n)
+        return Plan(mode, n, m, 1, math.ceil(n / (width or 1)), width, _HESSIANS[mode])
+    if known.word in _FIXED:
+        mode, sweeps, reason = _FIXED[known.word]
+        return Plan(mode, n, m, 1, sweeps, run.level.k if run.level.is_forward else 1, reason)
+    return known.plan
 
 
 def _costs(word: str, n: int, m: int) -> dict:

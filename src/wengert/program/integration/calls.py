@@ -28,10 +28,12 @@ from wengert.program.derivatives import NotDerivable
 from wengert.program.integration import field, jumps, methods, sweeps
 from wengert.program.integration.builder import Builder, adjoint_row, moved_row
 from wengert.program.integration.continuity import has_fixed_jumps
+from wengert.program.integration.report import FORWARD_MODE, Report, Taken
 from wengert.program.integration.system import MissingBranch, System, WiderPattern
 from wengert.program.ir.call import Call, Operand, perturbed
 from wengert.program.ir.ir import Listing
 from wengert.program.ir.verify import Verifier, check_fields, expect, is_a, is_count
+from wengert.transforms.explain import remark
 
 _FLOAT = np.dtype(float)
 
@@ -48,7 +50,8 @@ MAX_KEPT = 16_000_000
 SOLVER_OPTIONS = {"h0", "hmax", "hmin", "ixpr", "mxstep", "mxhnil", "mxordn", "mxords"}
 
 #: how adjoints are computed; see `wengert.scipy.integrate.solve_ivp`
-SENSITIVITIES = ("auto", "forward", "discrete", "adjoint")
+_SWEEPS = {"forward": sweeps.Tangents, "discrete": sweeps.Steps, "adjoint": sweeps.Continuous}
+SENSITIVITIES = ("auto", *_SWEEPS)
 
 
 def _is_number(x):
@@ -199,6 +202,7 @@ class Integration:
             self.check_bends(stepper.doubtful, times[0], start, parameters)
         for each in {id(each): each for each in fields}.values():
             each.settle(keeps)
+        self._derived["taken"] = Taken(method, stepper.steps, *((stepper.nbytes, stepper.stride) if keeps else ()))
         return stepper, y
 
     def options_of(self, method):
@@ -266,12 +270,12 @@ class Integration:
         kept = self._kept.pop() if self._kept else None  # another thread then finds none
         if kept is None or kept[:4] != known:
             places = self.active_places(active)
-            made = sweeps.Tangents if self.is_forward(places.size) else sweeps.Steps
-            if self.system.copies == 1 and self.options["sensitivity"] == "adjoint":
-                made = sweeps.Continuous
-            kept = (*known, made(self, times, start, parameters, places))
+            made = _SWEEPS[self.sensitivity(places.size)[0]](self, times, start, parameters, places)
+            self._derived["swept", active] = made.taken
+            kept = (*known, made)
         if kept[4].nbytes <= MAX_KEPT:
             self._kept[:] = [kept]
+        remark(self.integration_report, active)
         return kept[4].adjoint(np.ascontiguousarray(g))
 
     def active_places(self, active):
@@ -284,12 +288,33 @@ class Integration:
         sizes = [self.system.states, *map(math.prod, self.shapes)]
         return np.flatnonzero(np.repeat(active, sizes)) if self.system.copies == 1 else np.arange(self.size)
 
+    def sensitivity(self, count: int) -> tuple[str, str]:
+        """Return how adjoints of `count` numbers are computed, one of `SENSITIVITIES` but "auto", and why."""
+        asked, is_implicit = self.options["sensitivity"], self.method in methods.IMPLICIT
+        if self.system.copies > 1:
+            return "discrete", "a derivative of higher order"
+        if asked != "auto":
+            return asked, f"sensitivity={asked!r}"
+        most = MAX_FORWARD_IMPLICIT if is_implicit else MAX_FORWARD
+        kind = f"an {'implicit' if is_implicit else 'explicit'} method"
+        if count <= most:
+            return "forward", f"faster up to {most} by {kind}"
+        return "discrete", f"faster for more than {most} by {kind}"
+
     def is_forward(self, count):
         """Return whether adjoints of `count` numbers are products with their tangents."""
-        if self.system.copies > 1 or self.options["sensitivity"] in ("discrete", "adjoint"):
-            return False
-        most = MAX_FORWARD_IMPLICIT if self.method in methods.IMPLICIT else MAX_FORWARD
-        return self.options["sensitivity"] == "forward" or count <= most
+        return self.sensitivity(count)[0] == "forward"
+
+    def integration_report(self, active: tuple | None = None) -> Report:
+        """Report how the adjoint of active operands is computed; without these, the integration itself."""
+        primal, count = self.system.primal, self.system.copies - 1
+        kind, reason, key = ("forward", FORWARD_MODE, "taken") if count else ("none", "", "taken")
+        if active is not None:
+            count, key = self.active_places(active).size, ("swept", active)
+            kind, reason = self.sensitivity(count)
+        tiers = [self, *[x for known, x in self._derived.items() if known[0] == "tier"]]
+        taken = next((x._derived[key] for x in tiers if x._derived.get(key)), None)
+        return Report(self.__name__, kind, reason, primal.states, primal.parameters, count, taken)
 
     def slopes(self, times, states, parameters):
         """Return the slopes at times, of the same shape as states, (copies, len(times), states)."""
@@ -298,6 +323,11 @@ class Integration:
         slopes.settle()
         return found
 
+    @property
+    def taken(self) -> Taken:
+        """What the last integration did."""
+        return self._derived["taken"]
+
     # -- related calls
 
     def tiered(self, tier: str) -> Integration:
@@ -305,10 +335,11 @@ class Integration:
         program = self.system.program
         if tier == program._tier:
             return self
-        if tier not in self._derived:
+        key = "tier", tier
+        if key not in self._derived:
             options = self.method, self.options, self.memory, self.count
-            self._derived[tier] = Integration(self.system.tiered(tier), self.shapes, *options)
-        return self._derived[tier]
+            self._derived[key] = Integration(self.system.tiered(tier), self.shapes, *options)
+        return self._derived[key]
 
     def adjoint(self, active: tuple | None = None) -> Adjoint:
         """Return the call of the adjoint; see `Adjoint`."""
@@ -450,6 +481,10 @@ class Adjoint:
         return self.integration.tiered(tier).adjoint(self.active)
 
     is_approximate = True
+
+    def integration_report(self) -> Report:
+        """Report how the adjoint is computed."""
+        return self.integration.integration_report(self.active)
 
     def __call__(self, g, times, *operands):
         y = self.integration.adjoint_of(g, times, operands, self.active)

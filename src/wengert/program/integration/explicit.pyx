@@ -82,7 +82,7 @@ cdef class Explicit(Stepper):
         Whether `StiffnessError` is raised where stability limits the steps.
     """
 
-    cdef Py_ssize_t stages, rows, order, power, stride
+    cdef Py_ssize_t stages, rows, order, power, spacing
     cdef int interpolant
     cdef cnp.ndarray a, c, p
     cdef Py_ssize_t e3, e5                          # rows of the weights of the error estimates
@@ -126,7 +126,7 @@ cdef class Explicit(Stepper):
         cdef double *ks = doubles(k)
         cdef double *news = doubles(after)
         self.begin(field, times)
-        self.work, self.stride, self.is_full = np.empty((2, y.size)), 1, keep
+        self.work, self.spacing, self.is_full = np.empty((2, y.size)), 1, keep
         self.at_work = doubles(self.work)
         if keep:
             self.kept, self.slopes = np.empty((64, y.size)), np.empty((64, self.stages + 1, y.size))
@@ -340,6 +340,10 @@ cdef class Explicit(Stepper):
         """Bytes of the steps that are kept."""
         return self.kept.nbytes + (self.slopes.nbytes if self.is_full else 0)
 
+    @property
+    def stride(self):
+        return 0 if self.is_full else self.spacing
+
     def narrow(self, Field field):
         """Drop the tangents from the steps that were kept: `field` is the right-hand side without them."""
         cdef Py_ssize_t n = self.states
@@ -352,15 +356,15 @@ cdef class Explicit(Stepper):
 
     cdef int keep_step(self, double end, const double *y, const double *k) except -1:
         """Store the end of a step, the state at its start and, while memory allows, its stages."""
-        cdef Py_ssize_t i = self.count, line = self.size * sizeof(double), row = i // self.stride
+        cdef Py_ssize_t i = self.count, line = self.size * sizeof(double), row = i // self.spacing
         self.keep_end(end)
-        if i % self.stride == 0:
+        if i % self.spacing == 0:
             if row == self.kept.shape[0]:
                 if not self.is_full and self.kept.nbytes > self.limit // 4:
                     self.kept[:(row + 1) // 2] = self.kept[::2].copy()
-                    self.stride *= 2
-                    row = i // self.stride
-                    if i % self.stride:
+                    self.spacing *= 2
+                    row = i // self.spacing
+                    if i % self.spacing:
                         return 0
                 else:
                     self.kept = longer(self.kept)
@@ -386,7 +390,7 @@ cdef class Explicit(Stepper):
         cdef cnp.ndarray k = np.zeros((self.rows, size))
         cdef double start
         while last > 0:
-            first = (last - 1) // self.stride * self.stride
+            first = (last - 1) // self.spacing * self.spacing
             if self.is_full:
                 first, states, slopes = 0, self.kept, self.slopes
             else:
@@ -464,7 +468,7 @@ cdef class Explicit(Stepper):
         cdef double *k = doubles(slopes)
         cdef double t
         cdef Py_ssize_t i
-        memcpy(y, doubles(self.kept) + first // self.stride * self.size, self.size * sizeof(double))
+        memcpy(y, doubles(self.kept) + first // self.spacing * self.size, self.size * sizeof(double))
         for i in range(first, last):
             t = ends[i - 1] if i else self.t0
             if i == first:

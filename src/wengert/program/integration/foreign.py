@@ -18,6 +18,10 @@ class Foreign:
         See `wengert.program.integration.stepper.Stepper`; "solver" holds further arguments of `odeint`.
     """
 
+    #: those of SciPy's code are not known; see `wengert.program.integration.stepper.Stepper`
+    steps: int | None = None
+    stride = 0
+
     def __init__(self, method: str, options: dict):
         self.method, self.options = method, options
 

@@ -217,6 +217,16 @@ cdef class Stepper:
         memcpy(doubles(state), y, self.size * sizeof(double))
         return self.monitor(self, t, new, state)
 
+    @property
+    def steps(self):
+        """Number of accepted steps."""
+        return self.count
+
+    @property
+    def stride(self):
+        """Number of steps from one state that is kept to the next; 0 if stages are kept too."""
+        return 0
+
     def at(self, double t):
         """Return the state at a time within the last step."""
         cdef cnp.ndarray state = np.empty(self.size)

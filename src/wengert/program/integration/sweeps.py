@@ -10,6 +10,7 @@ import scipy.integrate
 from wengert.errors import GuardError
 from wengert.program.integration import field
 from wengert.program.integration.methods import EXPLICIT, IMPLICIT
+from wengert.program.integration.report import Taken
 
 #: tolerances of adjoint equations and of the solution in them, relative to the given ones
 CONTINUOUS_TOLERANCE, MIN_TOLERANCE = 0.03, 1e-13
@@ -30,7 +31,10 @@ class Tangents:
                 states[row, place] = 1.0
             else:
                 others[row, place - n] = 1.0
-        y = integration.pushed(count).run(times, states, others, None)[1] if count else np.zeros((1, 1))
+        y, self.taken = np.zeros((1, 1)), None
+        if count:
+            pushed = integration.pushed(count)
+            y, self.taken = pushed.run(times, states, others, None)[1], pushed.taken
         self.tangents, self.nbytes = y[1:].reshape(count, y[0].size), y.nbytes
         self.places, self.size = places, integration.size
 
@@ -52,14 +56,17 @@ class Steps:
         self.system, self.parameters = integration.system, parameters
         if self.system.copies > 1:
             self.stepper, _ = integration.run(times, start, parameters, integration.memory)
+            self.taken = integration.taken
             return
         mask, n = np.zeros(integration.size), self.system.states
         mask[places] = 1.0
         both = [field.with_random_direction(x) for x in (start, parameters)]
         for x, own in zip(both, (mask[:n], mask[n:])):
             x[1] *= own
-        self.stepper, _ = integration.controlled().run(times, *both, integration.memory)
+        controlled = integration.controlled()
+        self.stepper, _ = controlled.run(times, *both, integration.memory)
         self.stepper.narrow(field.bound(field.Field, self.system, parameters))
+        self.taken = controlled.taken._replace(nbytes=self.nbytes)
 
     @property
     def nbytes(self):
@@ -99,6 +106,7 @@ class Continuous:
             self.slopes.slope, times[0], times[1], start[0], CONTINUOUS_TOLERANCE * options["atol"], self.matrix
         )
         self.nbytes = ARRAYS_PER_STEP * 8 * self.solution.ts.size * system.states
+        self.taken = Taken(integration.method, self.solution.ts.size - 1, self.nbytes)
         if self.nbytes > integration.memory:
             raise GuardError("the continuous solution needs more memory: choose sensitivity='discrete'")
 

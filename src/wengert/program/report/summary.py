@@ -54,6 +54,8 @@ class Summary:
         Runs of the program per call; a Jacobian may take one per batch of rows.
     workspace_bytes : int
         Bytes allocated for a run besides inputs, constants and outputs.
+    integrations : list
+        How differential equations are solved and differentiated; see `wengert.program.integration.report.Report`.
     tier : list of str
         The tier that runs the program, with reasons.
     followed, unfollowed : dict
@@ -76,6 +78,7 @@ class Summary:
     kernels: list[Kernel]
     runs: int
     workspace_bytes: int
+    integrations: list
     tier: list
     followed: dict
     unfollowed: dict
@@ -93,6 +96,7 @@ class Summary:
             *[("loops", text) for text in self.loops],
             *[("kernels", text) for text in self._kernels()],
             ("memory", f"workspace {size_of(self.workspace_bytes)}, constants {size_of(self.constant_bytes)}"),
+            *[("solves", str(report)) for report in self.integrations],
             *[("tier", text) for text in self.tier],
             *[("guards", text) for text in self._guards()],
             *[("follows", text) for text in following(self.followed, self.unfollowed)],
@@ -162,9 +166,21 @@ def summary(program) -> Summary:
         run.kernels,
         program._runs_per_call,
         run.nbytes,
+        [*integrations(code)],
         tier(program),
         *survey(program._source()),
     )
+
+
+def integrations(code) -> dict:
+    """Return the reports of the integrations in a program, in order, as keys."""
+    found: dict = {}
+    for call in code.calls:
+        for _, body in bodies(call):
+            found |= integrations(body)
+        if hasattr(call.compute, "integration_report"):
+            found[call.compute.integration_report()] = None
+    return found
 
 
 def tier(program) -> list[str]:
