@@ -355,12 +355,16 @@ cdef class Explicit(Stepper):
         self.at_work = doubles(self.work)
 
     cdef int keep_step(self, double end, const double *y, const double *k) except -1:
-        """Store the end of a step, the state at its start and, while memory allows, its stages."""
+        """Store the end of a step, the state at its start and, while memory allows, its stages.
+
+        Without these, so many states are kept that the stages between two of them take about as much memory; the steps
+        are computed again once, whatever the spacing.
+        """
         cdef Py_ssize_t i = self.count, line = self.size * sizeof(double), row = i // self.spacing
         self.keep_end(end)
         if i % self.spacing == 0:
             if row == self.kept.shape[0]:
-                if not self.is_full and self.kept.nbytes > self.limit // 4:
+                if not self.is_full and row >= self.spacing * (self.stages + 1):
                     self.kept[:(row + 1) // 2] = self.kept[::2].copy()
                     self.spacing *= 2
                     row = i // self.spacing
@@ -371,7 +375,7 @@ cdef class Explicit(Stepper):
             memcpy(doubles(self.kept) + row * self.size, y, line)
         if self.is_full:
             if i == self.slopes.shape[0]:
-                if 2 * self.slopes.nbytes > self.limit // 2:
+                if 3 * self.slopes.nbytes > self.limit // 2:    # with the copy
                     self.is_full, self.slopes = False, None
                     return 0
                 self.slopes = longer(self.slopes)

@@ -15,8 +15,8 @@ from wengert.program.integration.report import Taken
 #: tolerances of adjoint equations and of the solution in them, relative to the given ones
 CONTINUOUS_TOLERANCE, MIN_TOLERANCE = 0.03, 1e-13
 
-#: lower estimate of the arrays of states that a continuous solution by SciPy takes for a step
-ARRAYS_PER_STEP = 4
+#: arrays of states that a continuous solution by SciPy takes for a step, by method; those of LSODA vary
+ARRAYS_PER_STEP = {"RK23": 4, "RK45": 5, "DOP853": 8, "Radau": 4, "BDF": 7, "LSODA": 7}
 
 
 class Tangents:
@@ -101,23 +101,39 @@ class Continuous:
         self.slopes = field.bound(field.Field, system, parameters)
         self.jacobian = field.bound(field.Jacobian, system, parameters)
         self.pullback = field.bound(field.Pullback, system, parameters)
-        self.rtol = max(CONTINUOUS_TOLERANCE * options["rtol"].min(), MIN_TOLERANCE)
+        self.rtol, self.nbytes = max(CONTINUOUS_TOLERANCE * options["rtol"].min(), MIN_TOLERANCE), 0
         self.solution = self.solved(
             self.slopes.slope, times[0], times[1], start[0], CONTINUOUS_TOLERANCE * options["atol"], self.matrix
         )
-        self.nbytes = ARRAYS_PER_STEP * 8 * self.solution.ts.size * system.states
-        self.taken = Taken(integration.method, self.solution.ts.size - 1, self.nbytes)
-        if self.nbytes > integration.memory:
-            raise GuardError("the continuous solution needs more memory: choose sensitivity='discrete'")
+        self.nbytes = self.size_of(self.solution.ts.size - 1)
+        self.taken = Taken(self.method, self.solution.ts.size - 1, self.nbytes)
+
+    @property
+    def method(self):
+        """Name of SciPy's method."""
+        method = self.integration.method
+        return method if method in (*EXPLICIT, *IMPLICIT) else "LSODA"
+
+    def size_of(self, steps):
+        """Return the bytes that a continuous solution of so many steps takes."""
+        return ARRAYS_PER_STEP[self.method] * 8 * steps * self.integration.system.states
 
     def solved(self, f, start, end, y, atol, jacobian, time=float):
         """Return the continuous solution of an equation by SciPy; `time` returns the time in an error."""
-        method, max_step = self.integration.method, self.integration.options["max_step"]
-        method = method if method in (*EXPLICIT, *IMPLICIT) else "LSODA"
-        options = {"jac": jacobian} if method in IMPLICIT else {}
+        options: dict = {"max_step": self.integration.options["max_step"]}
+        if self.method in IMPLICIT:
+            options["jac"] = jacobian
+        steps = itertools.count()
+
+        def check_memory(t, y):  # once in each step
+            if self.nbytes + self.size_of(next(steps)) > self.integration.memory:
+                raise GuardError("the continuous solution needs more memory: choose sensitivity='discrete'")
+            return 1.0
+
         found = scipy.integrate.solve_ivp(
-            f, (start, end), y, method, rtol=self.rtol, atol=atol, dense_output=True, max_step=max_step, **options
-        )
+            f, (start, end), y, self.method, rtol=self.rtol, atol=atol, dense_output=True, events=check_memory,
+            **options,
+        )  # fmt: skip
         if found.status < 0:
             raise GuardError(f"the integration fails at t = {time(found.t[-1]):.6g}: {found.message}")
         return found.sol

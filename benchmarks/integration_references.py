@@ -1,0 +1,340 @@
+"""Solutions of differential equations and their derivatives to 20 digits, for `benchmarks.integration_accuracy`.
+
+``python -m benchmarks.integration_references`` computes each problem with 16 and with 20 stages, and prints by how much
+the results differ.  Steps are those of the Radau IIA collocation methods, which are L-stable and, with s stages, of
+order 2 s - 1.  Numbers are double-doubles, with 31 digits, and carry their tangents in parameters and initial states.
+The equations of a step are solved by Newton's method with factors in ordinary numbers, whose errors are those of the
+directions only.  A step is accepted if the last Legendre coefficients of the slopes in it are negligible.
+
+References
+----------
+Hairer and Wanner (1996), Solving Ordinary Differential Equations II, section IV.5.
+Dekker (1971), A floating-point technique for extending the available precision. doi:10.1007/BF01397083
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import time
+from collections.abc import Callable
+
+import mpmath
+import numpy as np
+from scipy.linalg import lu_factor, lu_solve
+
+from benchmarks import integration_accuracy
+
+SPLIT = 2.0**27 + 1.0  # Dekker's constant
+
+#: largest accepted last coefficients of the slopes, relative to the state, and relative change at the end of iterations
+TOLERANCE, CONVERGED = 1e-21, 1e-27
+
+MAX_ITERATIONS = 12
+
+
+# ---- double-doubles
+
+
+def exact_sum(a, b):
+    """Return the rounded sum and its error."""
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
+
+
+def exact_product(a, b):
+    """Return the rounded product and its error."""
+    p = a * b
+    x, y = SPLIT * a, SPLIT * b
+    a1, b1 = x - (x - a), y - (y - b)
+    a2, b2 = a - a1, b - b1
+    return p, ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2
+
+
+def added(a, b):
+    """Return the sum of two pairs."""
+    s, e = exact_sum(a[0], b[0])
+    t, f = exact_sum(a[1], b[1])
+    s, e = exact_sum(s, e + t)
+    return exact_sum(s, e + f)
+
+
+def multiplied(a, b):
+    """Return the product of two pairs."""
+    p, e = exact_product(a[0], b[0])
+    return exact_sum(p, e + (a[0] * b[1] + a[1] * b[0]))
+
+
+def pair(x) -> tuple:
+    """Return the pair of a number of mpmath."""
+    high = float(x)
+    return high, float(x - high)
+
+
+class Jet:
+    """Double-doubles with tangents; the leading axes of the parts are the value with its tangents, and the stages.
+
+    Functions and indices apply to the other axes, so that functions written for arrays take these in their place.
+    """
+
+    __array_ufunc__ = None
+
+    def __init__(self, high, low):
+        self.parts = high, low
+
+    @classmethod
+    def of(cls, x):
+        """Return a constant; other than a jet, a number or an array."""
+        x = np.asarray(x, dtype=float)[None, None]
+        return cls(x, np.zeros_like(x))
+
+    def map(self, f: Callable) -> Jet:
+        """Apply a function to both parts."""
+        return Jet(*map(f, self.parts))
+
+    def __getitem__(self, key):
+        key = key if isinstance(key, tuple) else (key,)
+        return self.map(lambda x: x[(slice(None), slice(None), *key)])
+
+    def __len__(self):
+        return self.parts[0].shape[2]
+
+    def __iter__(self):
+        return (self[k] for k in range(len(self)))
+
+    @property
+    def size(self):
+        return int(np.prod(self.parts[0].shape[2:]))
+
+    def reshape(self, *shape):
+        shape = shape[0] if isinstance(shape[0], tuple) else shape
+        return self.map(lambda x: x.reshape(*x.shape[:2], *shape))
+
+    def ravel(self):
+        return self.reshape(-1)
+
+    def __neg__(self):
+        return self.map(np.negative)
+
+    def __add__(self, other):
+        x, y = aligned(self, other)
+        if isinstance(other, Jet):
+            return Jet(*added(x, y))
+        zero = np.arange(len(x[0])).reshape(-1, *[1] * (x[0].ndim - 1)) == 0  # constants have no tangents
+        return Jet(*added(x, [np.where(zero, part, 0.0) for part in y]))
+
+    def __sub__(self, other):
+        return self + -other
+
+    def __rsub__(self, other):
+        return -self + other
+
+    def __mul__(self, other):
+        if not isinstance(other, Jet):
+            return Jet(*multiplied(*aligned(self, other)))
+        x, y = aligned(self, other)
+        found = multiplied([part[:1] for part in x], y)
+        if len(x[0]) > 1:
+            more = multiplied([part[1:] for part in x], [part[:1] for part in y])
+            rest = added([part[1:] for part in found], more) if len(y[0]) > 1 else more
+            found = [np.concatenate([part[:1], each]) for part, each in zip(found, rest)]
+        return Jet(*found)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def seeded(self) -> Jet:
+        """Return the value with tangents in its own elements, whose axis is the last one."""
+        high, low = self.parts
+        n = high.shape[-1]
+        tangents = np.broadcast_to(np.eye(n)[:, None], (n, *high.shape[1:]))
+        return Jet(np.concatenate([high[:1], tangents]), np.concatenate([low[:1], np.zeros_like(tangents)]))
+
+    def inverse(self) -> Jet:
+        """Return the reciprocal, by Newton's method; each iteration doubles the digits, also of the tangents."""
+        x = Jet(1.0 / self.parts[0][:1], np.zeros_like(self.parts[0][:1]))
+        for _ in range(4):
+            x = x * (2.0 - self * x)
+        return x
+
+    def sqrt(self) -> Jet:
+        """Return the square root."""
+        x = Jet(1.0 / np.sqrt(self.parts[0][:1]), np.zeros_like(self.parts[0][:1]))
+        for _ in range(4):
+            x = x * (1.5 - 0.5 * (self * x * x))
+        return self * x
+
+    def __truediv__(self, other):
+        return self * (other.inverse() if isinstance(other, Jet) else Jet.of(other).inverse())
+
+    def __rtruediv__(self, other):
+        return self.inverse() * other
+
+    def __pow__(self, n):
+        if n == 1.5:
+            return self * self.sqrt()
+        return functools.reduce(Jet.__mul__, [self] * n)
+
+    def __array_function__(self, f, types, args, kwargs):
+        first, *rest = args
+        if f is np.roll:
+            shift, axis = rest
+            return self.map(lambda x: np.roll(x, shift, axis + 2))
+        if f not in (np.stack, np.concatenate):
+            return NotImplemented
+        shapes = [x.parts[0].shape[:2] for x in first]
+        lead = tuple(map(max, zip(*shapes)))
+        return Jet(*[
+            f([np.concatenate([x.parts[k], np.zeros((lead[0] - len(x.parts[k]), *x.parts[k].shape[1:]))])
+               for x in first], axis=2)
+            for k in (0, 1)
+        ])  # fmt: skip
+
+
+def aligned(x, y):
+    """Return the parts of both operands, with equal numbers of axes."""
+    y = y if isinstance(y, Jet) else Jet.of(y)
+    ndim = max(x.parts[0].ndim, y.parts[0].ndim)
+
+    def wide(part):
+        return part.reshape(*part.shape[:2], *[1] * (ndim - part.ndim), *part.shape[2:])
+
+    x, y = ([wide(part) for part in each.parts] for each in (x, y))
+    rows = max(len(x[0]), len(y[0]))
+
+    def tall(part):
+        return np.concatenate([part, np.zeros((rows - len(part), *part.shape[1:]))]) if 1 < len(part) < rows else part
+
+    return [tall(part) for part in x], [tall(part) for part in y]
+
+
+# ---- the method
+
+
+@functools.cache
+def coefficients(s: int) -> tuple:
+    """Return the matrix and the weights of the last two Legendre coefficients of the method with `s` stages, as pairs.
+
+    The pairs are along the last axis.
+    """
+    with mpmath.workdps(60):
+        roots = np.polynomial.legendre.Legendre([0.0] * (s - 1) + [-1.0, 1.0]).roots().real
+        nodes = [mpmath.findroot(functools.partial(nodal, s), mpmath.mpf(float(x))) for x in sorted(roots)[:-1]]
+        nodes.append(mpmath.mpf(1))
+        vander = mpmath.matrix(s, s)
+        integrals = mpmath.matrix(s, s)
+        for i, x in enumerate(nodes):
+            for k in range(s):
+                vander[i, k] = mpmath.legendre(k, x)
+                below = mpmath.legendre(k - 1, x) if k else -1  # the integral of P_0 is x + 1
+                integrals[i, k] = (mpmath.legendre(k + 1, x) - below) / (2 * k + 1) / 2
+        inverse = vander**-1
+        matrix = integrals * inverse
+        last = [[pair(inverse[k, j]) for j in range(s)] for k in (s - 2, s - 1)]
+        return np.array([[pair(matrix[i, j]) for j in range(s)] for i in range(s)]), np.array(last)
+
+
+def nodal(s, x):
+    """Return the polynomial whose zeros on [-1, 1] are the nodes, of which 1 is one."""
+    return mpmath.legendre(s, x) - mpmath.legendre(s - 1, x)
+
+
+def contracted(weights, x: Jet) -> Jet:
+    """Return the product of a matrix of pairs with the axis of stages."""
+    found = None
+    for j in range(weights.shape[1]):
+        w = [weights[None, :, j, k].reshape(1, -1, *[1] * (x.parts[0].ndim - 2)) for k in (0, 1)]
+        term = multiplied(w, [part[:, j : j + 1] for part in x.parts])
+        found = term if found is None else added(found, term)
+    return Jet(*found)
+
+
+def stacked(x):
+    """Return a list of jets as one."""
+    return x if isinstance(x, Jet) else np.stack(x)
+
+
+def solution(rate: Callable, p: np.ndarray, start: np.ndarray, end: float, s: int = 16) -> tuple:
+    """Return the final state and its Jacobian in parameters and initial state, as pairs of arrays; and the steps."""
+    count = p.size + start.size
+    x = np.concatenate([np.concatenate([p, start])[None], np.eye(count)])[:, None]
+    parameters, y = (Jet(part, np.zeros_like(part)) for part in (x[..., : p.size], x[..., p.size :]))
+    matrix, last = coefficients(s)
+    largest = np.abs(y.parts[0])
+    t, h, steps = (0.0, 0.0), 1e-6 * end, 0
+    while True:
+        rest = added((end, 0.0), (-t[0], -t[1]))
+        is_last = h >= rest[0]
+        size = rest if is_last else (h, 0.0)
+        found, error = stages(rate, parameters, y, size, matrix), np.inf
+        if found is not None:
+            new = found[0].map(lambda part: part[:, -1:].copy())
+            now = np.maximum(largest, np.abs(new.parts[0]))
+            scale = np.maximum(now, 1e-6 * now.max(axis=2, keepdims=True))
+            error = size[0] * np.max(np.abs(contracted(last, found[1]).parts[0]) / np.where(scale > 0.0, scale, 1.0))
+        if error <= TOLERANCE:
+            t, y, largest, steps = added(t, size), new, now, steps + 1
+            if is_last:
+                break
+        h = size[0] * float(np.clip(0.8 * (TOLERANCE / max(error, 1e-300)) ** (1.0 / s), 0.3, 2.0))
+    value, tangents = ([part[rows, 0] for part in y.parts] for rows in (0, slice(1, None)))
+    return value, [part.T for part in tangents], steps
+
+
+def stages(rate, parameters, y, size, matrix):
+    """Return the states and slopes at the stages of a step, or None if the iterations do not converge."""
+    s, n = len(matrix), len(y)
+    state = y.map(lambda part: np.repeat(part, s, axis=1))
+    step = [np.array(part) for part in size]
+    change = np.inf
+    for _ in range(MAX_ITERATIONS):
+        before, slopes = change, rate(None, state, parameters)
+        moved = contracted(matrix, slopes)
+        r = y + Jet(*multiplied(moved.parts, step)) - state
+        own = Jet(state.parts[0][:1], state.parts[1][:1]).seeded()
+        plain = parameters.map(lambda part: part[:1])
+        jacobians = np.moveaxis(rate(None, own, plain).parts[0][1:], 0, -1)  # stages, rows, columns
+        blocks = np.eye(s * n).reshape(s, n, s, n) - size[0] * np.einsum("ij,jab->iajb", matrix[..., 0], jacobians)
+        right = np.moveaxis(r.parts[0].reshape(-1, s * n), 0, -1)
+        d = lu_solve(lu_factor(blocks.reshape(s * n, s * n)), right).T.reshape(-1, s, n)
+        if not np.isfinite(d).all():
+            return None
+        state = state + Jet(d, np.zeros_like(d))
+        scale = np.abs(state.parts[0]).max(axis=1, keepdims=True)
+        scale = np.maximum(scale, 1e-12 * scale.max(axis=2, keepdims=True))
+        change = np.max(np.abs(d) / np.where(scale > 0.0, scale, 1.0))
+        if change <= CONVERGED or (change < 1e-22 and change > 0.1 * before):
+            return state, rate(None, state, parameters)
+    return None
+
+
+PROBLEMS = integration_accuracy.PROBLEMS
+
+
+def digits(high, low, count=22) -> str:
+    """Return a pair as a decimal number."""
+    with mpmath.workdps(40):
+        return mpmath.nstr(mpmath.mpf(float(high)) + mpmath.mpf(float(low)), count)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("problems", nargs="*", default=[*PROBLEMS], help="names of problems")
+    for name in parser.parse_args().problems:
+        rate, p, start, end, _ = PROBLEMS[name]
+        found = []
+        for s in (16, 20):
+            begin = time.perf_counter()
+            value, jacobian, steps = solution(lambda t, y, p, f=rate: stacked(f(t, y, p)), p, start, end, s)
+            found.append((value, jacobian))
+            print(f"{name}: {s} stages, {steps} steps, {time.perf_counter() - begin:.0f} s", flush=True)
+        differences = []
+        for one, other in zip(*found):
+            d = added([one[0], one[1]], [-other[0], -other[1]])[0]
+            scale = np.abs(one[0]).max(axis=0)
+            differences.append(np.max(np.abs(d) / np.where(scale > 0.0, scale, 1.0)))
+        print(f"  differ by {differences[0]:.1e} and {differences[1]:.1e}; {digits(*[x.flat[0] for x in value])}")
+
+
+if __name__ == "__main__":
+    main()
