@@ -1,7 +1,6 @@
 """Solutions of differential equations and their derivatives to 20 digits, for `benchmarks.integration_accuracy`.
 
-``python -m benchmarks.integration_references`` computes each problem with 16 and with 20 stages, and prints by how much
-the results differ.  Steps are those of the Radau IIA collocation methods, which are L-stable and, with s stages, of
+Steps are those of the Radau IIA collocation methods, which are L-stable and, with s stages, of
 order 2 s - 1.  Numbers are double-doubles, with 31 digits, and carry their tangents in parameters and initial states.
 The equations of a step are solved by Newton's method with factors in ordinary numbers, whose errors are those of the
 directions only.  A step is accepted if the last Legendre coefficients of the slopes in it are negligible.
@@ -14,21 +13,18 @@ Dekker (1971), A floating-point technique for extending the available precision.
 
 from __future__ import annotations
 
-import argparse
 import functools
-import time
 from collections.abc import Callable
 
 import mpmath
 import numpy as np
 from scipy.linalg import lu_factor, lu_solve
 
-from benchmarks import integration_accuracy
-
 SPLIT = 2.0**27 + 1.0  # Dekker's constant
 
-#: largest accepted last coefficients of the slopes, relative to the state, and relative change at the end of iterations
-TOLERANCE, CONVERGED = 1e-21, 1e-27
+#: largest accepted last coefficients of the slopes, relative to the state; relative change at which iterations end, and
+#: below which they end if it stagnates
+TOLERANCE, CONVERGED, NEARLY = 1e-21, 1e-27, 1e-23
 
 MAX_ITERATIONS = 12
 
@@ -249,13 +245,20 @@ def contracted(weights, x: Jet) -> Jet:
     return Jet(*found)
 
 
-def stacked(x):
-    """Return a list of jets as one."""
-    return x if isinstance(x, Jet) else np.stack(x)
+def solution(rate: Callable, p: np.ndarray, start: np.ndarray, end: float, s: int = 20) -> tuple:
+    """Return the final state and its Jacobian in parameters and initial state, as pairs of arrays; and the steps.
 
-
-def solution(rate: Callable, p: np.ndarray, start: np.ndarray, end: float, s: int = 16) -> tuple:
-    """Return the final state and its Jacobian in parameters and initial state, as pairs of arrays; and the steps."""
+    Parameters
+    ----------
+    rate : callable
+        ``rate(t, y, p)``, which must not depend on the time, for jets in place of arrays.
+    p, start : ndarray
+        Parameters and initial state.
+    end : float
+        The time; the start is 0.
+    s : int
+        Number of stages.
+    """
     count = p.size + start.size
     x = np.concatenate([np.concatenate([p, start])[None], np.eye(count)])[:, None]
     parameters, y = (Jet(part, np.zeros_like(part)) for part in (x[..., : p.size], x[..., p.size :]))
@@ -282,59 +285,47 @@ def solution(rate: Callable, p: np.ndarray, start: np.ndarray, end: float, s: in
 
 
 def stages(rate, parameters, y, size, matrix):
-    """Return the states and slopes at the stages of a step, or None if the iterations do not converge."""
+    """Return the states and slopes at the stages of a step, or None if the iterations do not converge.
+
+    The values are found first, and then the tangents with the last factors.
+    """
     s, n = len(matrix), len(y)
-    state = y.map(lambda part: np.repeat(part, s, axis=1))
-    step = [np.array(part) for part in size]
-    change = np.inf
-    for _ in range(MAX_ITERATIONS):
-        before, slopes = change, rate(None, state, parameters)
-        moved = contracted(matrix, slopes)
-        r = y + Jet(*multiplied(moved.parts, step)) - state
-        own = Jet(state.parts[0][:1], state.parts[1][:1]).seeded()
-        plain = parameters.map(lambda part: part[:1])
-        jacobians = np.moveaxis(rate(None, own, plain).parts[0][1:], 0, -1)  # stages, rows, columns
+    plain, value = (x.map(lambda part: part[:1]) for x in (parameters, y))
+
+    def residual(state):
+        rows = len(state.parts[0])
+        slopes = rate(None, state, parameters if rows > 1 else plain)
+        moved = multiplied(contracted(matrix, slopes).parts, [np.array(part) for part in size])
+        return slopes, (y if rows > 1 else value) + Jet(*moved) - state
+
+    def factors(state):
+        jacobians = np.moveaxis(rate(None, state.seeded(), plain).parts[0][1:], 0, -1)  # stages, rows, columns
         blocks = np.eye(s * n).reshape(s, n, s, n) - size[0] * np.einsum("ij,jab->iajb", matrix[..., 0], jacobians)
-        right = np.moveaxis(r.parts[0].reshape(-1, s * n), 0, -1)
-        d = lu_solve(lu_factor(blocks.reshape(s * n, s * n)), right).T.reshape(-1, s, n)
-        if not np.isfinite(d).all():
+        return lu_factor(blocks.reshape(s * n, s * n))
+
+    state = value.map(lambda part: np.repeat(part, s, axis=1))
+    for makes_factors in (True, False):
+        change = np.inf
+        for _ in range(MAX_ITERATIONS):
+            before, (_, r) = change, residual(state)
+            if makes_factors:
+                lu = factors(state)
+            d = lu_solve(lu, np.moveaxis(r.parts[0].reshape(-1, s * n), 0, -1)).T.reshape(-1, s, n)
+            if not np.isfinite(d).all():
+                return None
+            state, change = state + Jet(d, np.zeros_like(d)), largest_ratio(d, state)
+            if change <= CONVERGED or (change < NEARLY and change > 0.1 * before):
+                break
+        else:
             return None
-        state = state + Jet(d, np.zeros_like(d))
-        scale = np.abs(state.parts[0]).max(axis=1, keepdims=True)
-        scale = np.maximum(scale, 1e-12 * scale.max(axis=2, keepdims=True))
-        change = np.max(np.abs(d) / np.where(scale > 0.0, scale, 1.0))
-        if change <= CONVERGED or (change < 1e-22 and change > 0.1 * before):
-            return state, rate(None, state, parameters)
-    return None
+        if makes_factors:
+            tangents = y.map(lambda part: np.repeat(part[1:], s, axis=1))
+            state = Jet(*[np.concatenate(parts) for parts in zip(state.parts, tangents.parts)])
+    return state, residual(state)[0]
 
 
-PROBLEMS = integration_accuracy.PROBLEMS
-
-
-def digits(high, low, count=22) -> str:
-    """Return a pair as a decimal number."""
-    with mpmath.workdps(40):
-        return mpmath.nstr(mpmath.mpf(float(high)) + mpmath.mpf(float(low)), count)
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("problems", nargs="*", default=[*PROBLEMS], help="names of problems")
-    for name in parser.parse_args().problems:
-        rate, p, start, end, _ = PROBLEMS[name]
-        found = []
-        for s in (16, 20):
-            begin = time.perf_counter()
-            value, jacobian, steps = solution(lambda t, y, p, f=rate: stacked(f(t, y, p)), p, start, end, s)
-            found.append((value, jacobian))
-            print(f"{name}: {s} stages, {steps} steps, {time.perf_counter() - begin:.0f} s", flush=True)
-        differences = []
-        for one, other in zip(*found):
-            d = added([one[0], one[1]], [-other[0], -other[1]])[0]
-            scale = np.abs(one[0]).max(axis=0)
-            differences.append(np.max(np.abs(d) / np.where(scale > 0.0, scale, 1.0)))
-        print(f"  differ by {differences[0]:.1e} and {differences[1]:.1e}; {digits(*[x.flat[0] for x in value])}")
-
-
-if __name__ == "__main__":
-    main()
+def largest_ratio(d, state):
+    """Return the largest of changes relative to the magnitudes of states and tangents, or to those of the largest."""
+    scale = np.abs(state.parts[0]).max(axis=1, keepdims=True)
+    scale = np.maximum(scale, 1e-12 * scale.max(axis=2, keepdims=True))
+    return np.max(np.abs(d) / np.where(scale > 0.0, scale, 1.0))

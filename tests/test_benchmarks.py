@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -14,7 +15,7 @@ import wengert as wg
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 try:
-    from benchmarks import calibrate, colour_counts, sparse_plans
+    from benchmarks import calibrate, colour_counts, integration_references, sparse_plans
     from benchmarks.peers import __main__ as peers
     from benchmarks.peers import cell, table
     from benchmarks.peers.packages import PACKAGES, takes
@@ -171,3 +172,33 @@ def test_calibration_names_constants_of_the_cost_model():
         found = of_workload(f, x, 1, 1e-4)
         assert all(hasattr(in_use, word) for word in found)
         assert "in use" in calibrate.table([(name, found)], in_use)
+
+
+def test_references_of_integrations_have_twenty_digits():
+    """The logistic equation; its value and derivatives in rate, capacity and initial state are known."""
+
+    def rate(t, y, p):
+        return np.stack([p[0] * y[0] * (1.0 - y[0] / p[1])])
+
+    p, start = np.array([0.7, 3.0]), np.array([0.2])
+    value, jacobian, _ = integration_references.solution(rate, p, start, 2.0, 12)
+    with mpmath.workdps(40):
+
+        def closed(r, k, y):
+            return k / (1 + (k / y - 1) * mpmath.exp(-2 * r))
+
+        at = [*map(mpmath.mpf, (*p, *start))]
+        expected = [closed(*at), *[mpmath.diff(closed, at, n=n) for n in np.eye(3, dtype=int).tolist()]]
+        found = [(value[0][0], value[1][0]), *zip(jacobian[0][0], jacobian[1][0])]
+        for pair, exact in zip(found, expected):
+            assert abs(mpmath.mpf(float(pair[0])) + mpmath.mpf(float(pair[1])) - exact) < 1e-21 * abs(exact)
+
+
+def test_jets_are_double_doubles_with_tangents():
+    x = integration_references.Jet(np.array([2.0, 1.0]).reshape(2, 1, 1), np.zeros((2, 1, 1)))
+    with mpmath.workdps(40):
+        for f in (lambda x: 1.0 / x, lambda x: x**1.5, lambda x: (3.0 - x**3) / (1.0 + x), lambda x: x / 3.0 - x * x):
+            found = f(x)
+            for row, exact in enumerate((f(mpmath.mpf(2)), mpmath.diff(f, 2))):
+                total = sum(mpmath.mpf(float(part[row, 0, 0])) for part in found.parts)
+                assert abs(total - exact) < 1e-28 * abs(exact)

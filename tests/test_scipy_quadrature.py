@@ -744,3 +744,16 @@ def test_results_of_tanhsinh_and_cubature_keep_their_fields():
     assert seen[0][0].nfev == seen[1][0].nfev and seen[0][0].error == seen[1][0].error
     assert seen[0][1].error == seen[1][1].error and seen[0][1].status == "converged"
     assert wg.grad(lambda p: p * tanhsinh(np.exp, 0, 1).integral)(2.0) == tanhsinh(np.exp, 0, 1).integral
+
+
+def test_rules_in_programs_do_not_warn_of_integrals_at_other_operands():
+    """The integral of a partial diverges where the exponent is -1, at which the rule may be traced."""
+
+    def f(x):
+        return quad(lambda t: t ** (-x[1]) * np.exp(-x[0] * t), 0, 1)[0]
+
+    x = np.array([2.0, 0.7])
+    by_rate = -quad(lambda t: t**0.3 * np.exp(-2 * t), 0, 1)[0]
+    by_power = -quad(lambda t: t**-0.7 * np.log(t) * np.exp(-2 * t), 0, 1)[0]
+    for derivative in (wg.grad, wg.jacobian):
+        np.testing.assert_allclose(wg.compile(derivative(f))(x), [by_rate, by_power], rtol=1e-7)

@@ -29,6 +29,7 @@ from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import in_derivative
 from wengert.program.integration.integrand import Callback
 from wengert.program.integration.jumps import change
+from wengert.program.tracing.trace import recording
 from wengert.scipy.integral import Integral, Integrand, flat, in_c
 from wengert.scipy.jumps import breakpoints, is_continuous, middle, moving_jump, subintervals
 from wengert.scipy.mirror import check_plain
@@ -290,7 +291,13 @@ def _examined(name, integrand, values, a, b, options, report=None):
 
 
 def warn(name: str, error: float, reason: str, limit: str = "limit") -> None:
-    """Warn that a derivative is inaccurate; `limit` names the option that limits the effort."""
+    """Warn that a derivative is inaccurate; `limit` names the option that limits the effort.
+
+    Rules of programs are traced at arbitrary operands, where it does not matter.
+    """
+    around = recording.get()
+    if around is not None and not around.warns:
+        return
     warnings.warn(
         f"{name}: the integral of a partial derivative of the integrand has not converged, its estimated error is "
         f"{error:.2g}: the derivative may be inaccurate. Split the interval where the partial derivative is not smooth "

@@ -163,7 +163,7 @@ cdef class Sweep:
     cdef Listing traced(self, function, list examples):
         cdef Listing found
         with np.errstate(all="ignore"):     # derivatives never warn
-            found = listed(function, examples, "a derivative")
+            found = listed(function, examples, "a derivative", warns=False)
         link_nan_guards(found)
         return found
 

@@ -33,11 +33,13 @@ class Recording:
     exact : bool
     disabled : frozenset of str
         Passes disabled for the traced program.
+    warns : bool
+        Whether the examples are values that the user gave, so that what they show is worth a warning.
     """
 
-    def __init__(self, tape, code, examples, exact, disabled):
+    def __init__(self, tape, code, examples, exact, disabled, warns=True):
         self.tape, self.code, self.inputs = tape, code, list(examples)
-        self.exact, self.disabled = exact, disabled
+        self.exact, self.disabled, self.warns = exact, disabled, warns
         self.unknowns: list[int] = []
         self._values: list = []
 
@@ -72,12 +74,19 @@ recording: ContextVar[Recording | None] = ContextVar("wengert_program_recording"
 
 
 def listed(
-    function, examples: list, name: str, exact: bool = False, disabled: frozenset = frozenset(), on_search=None
+    function,
+    examples: list,
+    name: str,
+    exact: bool = False,
+    disabled: frozenset = frozenset(),
+    on_search=None,
+    warns: bool = True,
 ):
     """Trace a function of arrays and scalars to IR with one input per example.
 
     The function returns a list of operands; values from outside are recorded as constants.
     If a loop makes a traced value vanish, as root finding does, ``on_search()`` is called at the end.
+    Without `warns`, the examples are arbitrary; see `Recording`.
     """
     tape = Tape(name, recording=True)
     token = None
@@ -87,7 +96,7 @@ def listed(
             code = Definitions(tape, exact)
             for number, x in enumerate(inputs):
                 code.take_input(x, number)
-            made = Recording(tape, code, examples, exact, disabled)
+            made = Recording(tape, code, examples, exact, disabled, warns)
             token = recording.set(made)
             tape.reader = code.process_new  # called now and then, so that the tape can free arrays during a long trace
             try:
