@@ -23,7 +23,8 @@ LAYERS = [
     [{"errors"}, {"features"}, {"dependence"}, {"deferred"}, {"notebook"}, {"progress"}],  # they import nothing
     [{"registry"}],  # a row per function
     [{"rules"}, {"core"}],  # derivatives of functions; the engine: they meet in the registry
-    [{"standard_library"}],  # math, cmath, statistics and conversions of followed code
+    [{"standard_library"}],  # math, cmath and conversions of followed code
+    [{"standard_statistics"}],  # statistics
     [{"numpy", "containers"}],  # the NumPy proxy; container structure
     [{"transforms"}],  # functions of functions: grad, jacobian, vmap
     [{"program"}],  # recorded programs

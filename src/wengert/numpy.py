@@ -266,9 +266,14 @@ def _conversion_to(cls):
 
 def _of_library(name):
     """Return the function of this name in `standard_library`, which is imported by the first call."""
+    found = None
 
     def convert(*args, **kwargs):
-        return getattr(_importlib.import_module("wengert.standard_library"), name)(*args, **kwargs)
+        nonlocal found
+        if found is None:
+            _registration.register_deferred("math")
+            found = getattr(_importlib.import_module("wengert.standard_library"), name)
+        return found(*args, **kwargs)
 
     return convert
 
@@ -1034,16 +1039,14 @@ def _install_builtins(module) -> None:
 
 def _install_later() -> None:
     """Register functions of packages when followed code first meets them."""
-    install = _functools.partial(_importlib.import_module, "wengert.standard_library")
-    for package in ("math", "cmath", "statistics"):
-        _registration.register_later(package, install)
+    homes = {"math": "standard_library", "cmath": "standard_library", "statistics": "standard_statistics"}
+    homes |= {"scipy": "scipy.standin", "scipy.special": "scipy.special", "scipy.optimize": "scipy.optimize"}
+    for package, home in homes.items():
+        _registration.register_later(package, _functools.partial(_importlib.import_module, f"wengert.{home}"))
     _registration.register_later("copy", _install_copy)
     for package in _refusing.ITERATIVE:
         if package.count(".") == 1 and package != "scipy.optimize":
             _registration.register_later(package, _functools.partial(_refusing.install_iterative, package))
-    homes = {"scipy": "standin", "scipy.special": "special", "scipy.optimize": "optimize"}
-    for package, home in homes.items():
-        _registration.register_later(package, _functools.partial(_importlib.import_module, f"wengert.scipy.{home}"))
     for name in _MIRRORS:
         _registration.register_later(f"scipy.{name}", _functools.partial(_load_mirror, name))
     numba_ufuncs = "wengert.core.dispatch.compiled_ufuncs"

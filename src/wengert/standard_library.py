@@ -1,6 +1,6 @@
 """Differentiable versions of the numeric functions of Python's standard library, for code under differentiation.
 
-A function under differentiation sees these versions of `math`, `cmath` and `statistics`, of the conversions ``float``
+A function under differentiation sees these versions of `math` and `cmath`, of the conversions ``float``
 and ``complex``, of the operators of ``float`` as functions, and of ``sum``, wherever its names refer to the originals.
 The value is computed by the original function, so that its bits and its exceptions are those of plain code; the
 derivative is that of an equivalent NumPy or SciPy function.  Results that are Python floats stay Python floats.
@@ -15,7 +15,6 @@ import cmath
 import importlib
 import math
 import operator
-import statistics
 import types
 from collections.abc import Callable
 from typing import Any
@@ -166,6 +165,8 @@ _values: dict = {}
 
 def value_of(module: str, name: str) -> Value:
     """Return the `Value` of a function, to unpickle it."""
+    if (module, name) not in _values:
+        registration.register_deferred("statistics")
     return _values[module, name]
 
 
@@ -197,8 +198,8 @@ def resolved(rule: Any) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-#: the modules that code under differentiation sees instead of `math`, `cmath` and `statistics`
-_math, _cmath, _statistics = map(types.ModuleType, ("math", "cmath", "statistics"))
+#: the modules that code under differentiation sees instead of `math` and `cmath`
+math_module, cmath_module = map(types.ModuleType, ("math", "cmath"))
 
 
 def row(name: str, kind: str, **columns) -> registry.Primitive:
@@ -293,7 +294,7 @@ def python_floats(items: Any) -> list:
 
 def log(x, base):
     """``math.log`` with a base."""
-    return _math.log(x) / _math.log(base)
+    return math_module.log(x) / math_module.log(base)
 
 
 def hypot(*coordinates):
@@ -306,7 +307,7 @@ def dist(p, q, /):
     p, q = tuple(p), tuple(q)
     if not is_traced((p, q)) or len(p) != len(q):
         return math.dist(var.plain(p), var.plain(q))
-    return _math.hypot(*map(operator.sub, python_floats(p), python_floats(q)))
+    return math_module.hypot(*map(operator.sub, python_floats(p), python_floats(q)))
 
 
 def fsum(seq, /):
@@ -322,7 +323,7 @@ def modf(x, /):
     if not is_traced(x):
         return math.modf(x)
     whole = python_float(np.trunc(as_float(x)))
-    return math.modf(whole)[0] if _math.isinf(x) else _math.fmod(x, 1.0), whole
+    return math.modf(whole)[0] if math_module.isinf(x) else math_module.fmod(x, 1.0), whole
 
 
 def exponent(x):
@@ -334,7 +335,7 @@ def frexp(x, /):
     if not is_traced(x):
         return math.frexp(x)
     power = of_constant(exponent)(as_float(x))
-    return _math.ldexp(x, -power), power
+    return math_module.ldexp(x, -power), power
 
 
 def sumprod(p, q, /):
@@ -387,7 +388,7 @@ def as_complexes(args: Any) -> list:
 def phase(z, /):
     """``cmath.phase``"""
     z = as_complex(z)
-    return _math.atan2(z.imag, z.real)
+    return math_module.atan2(z.imag, z.real)
 
 
 def polar(z, /):
@@ -406,12 +407,12 @@ _modulus = evaluated(modulus, lambda z: polar(z)[0])
 def rect(r, phi, /):
     """``cmath.rect``"""
     r, phi = python_floats((r, phi))
-    return to_complex(r * _math.cos(phi), r * _math.sin(phi))
+    return to_complex(r * math_module.cos(phi), r * math_module.sin(phi))
 
 
 def complex_log(z, base):
     """``cmath.log`` with a base."""
-    return _cmath.log(z) / _cmath.log(base)
+    return cmath_module.log(z) / cmath_module.log(base)
 
 
 def install_cmath() -> dict:
@@ -479,158 +480,6 @@ def to_complex(real: Any, imag: Any = None) -> Any:
     return as_array((real, imag)).view(np.complex128)[0]
 
 
-# statistics -------------------------------------------------------------------------------------------------
-
-
-def mean(data):
-    """``statistics.mean``"""
-    return of_data(statistics.mean, data, np.mean, {})
-
-
-def variance(data, xbar=None):
-    """``statistics.variance``"""
-    return of_spread(statistics.variance, data, xbar, np.var, 1)
-
-
-def pvariance(data, mu=None):
-    """``statistics.pvariance``"""
-    return of_spread(statistics.pvariance, data, mu, np.var, 0)
-
-
-def stdev(data, xbar=None):
-    """``statistics.stdev``"""
-    return of_spread(statistics.stdev, data, xbar, np.std, 1)
-
-
-def pstdev(data, mu=None):
-    """``statistics.pstdev``"""
-    return of_spread(statistics.pstdev, data, mu, np.std, 0)
-
-
-def of_data(fun: Callable, data: Any, rule: Any, options: dict, *center: Any) -> Any:
-    """Call a function of statistics on data, with the rule of a NumPy function or of a row."""
-    data = list(data)
-    if not is_traced((data, center)):
-        return fun(data, *center)
-    y = applied(rule, [as_array(data), *as_floats(center)], _values["statistics", fun.__name__], options)
-    return python_float(y) if all(x.__class__ in (int, float) for x in data) else y
-
-
-def of_spread(fun: Callable, data: Any, center: Any, rule: Any, ddof: int) -> Any:
-    """Call a function of the deviations from the mean, or from a given center."""
-    if center is None:
-        return of_data(fun, data, rule, {"ddof": ddof})
-    return of_data(fun, data, _statistics_stdev if rule is np.std else _statistics_variance, {"ddof": ddof}, center)
-
-
-_statistics_variance = row(
-    "statistics.variance",
-    "structural",
-    vjps={
-        0: lambda ybar, y, x, c, ddof: ybar * 2 * (x - c) / (np.size(x) - ddof),
-        1: lambda ybar, y, x, c, ddof: ybar * -2 * np.sum(x - c) / (np.size(x) - ddof),
-    },
-)
-_statistics_stdev = row(
-    "statistics.stdev",
-    "structural",
-    vjps={
-        0: lambda ybar, y, x, c, ddof: ybar * (x - c) / (y * (np.size(x) - ddof)),
-        1: lambda ybar, y, x, c, ddof: -ybar * np.sum(x - c) / (y * (np.size(x) - ddof)),
-    },
-)
-_statistics_harmonic_mean = row(
-    "statistics.harmonic_mean",
-    "structural",
-    vjps={
-        0: lambda ybar, y, x, w: ybar * (y / x) * (y / x) * (w / np.sum(w)),
-        1: lambda ybar, y, x, w: ybar * (y / np.sum(w)) * (1 - y / x),
-    },
-)
-
-
-def harmonic_mean(data, weights=None):
-    """``statistics.harmonic_mean``"""
-    data = list(data)
-    weights = weights if weights is None else list(weights)
-    if not is_traced((data, weights)):
-        return statistics.harmonic_mean(data, weights)
-    x, w = as_array(data), np.ones(len(data)) if weights is None else as_array(weights)
-    return python_float(applied(_statistics_harmonic_mean, [x, w], _values["statistics", "harmonic_mean"]))
-
-
-def install_statistics() -> dict:
-    """Return our functions, and copies of Python code of the module in which names refer to our functions."""
-    found = {traced.__name__: traced for traced in (harmonic_mean, mean, pstdev, pvariance, stdev, variance)}
-    for name, traced in found.items():
-        evaluated(getattr(statistics, name), traced)
-    space = {name: vars(_math).get(name, value) for name, value in vars(statistics).items()}
-    adds_exactly = sum([1e16, 1.0, -1e16]) == 1.0
-    space |= {"math": _math, "float": if_float, "sum": total if adds_exactly else sum}
-    space |= {name: moved(fun, space) for name, fun in vars(statistics).items() if is_own(fun)} | found
-    space |= {"_normal_dist_inv_cdf": inverse_of_normal, "_mean_stdev": lambda data: (mean(data), stdev(data))}
-    body = {"__slots__": ()}
-    for name, method in vars(statistics.NormalDist).items():
-        if is_own(method):
-            body[name] = moved(method, space)
-            registration.register(method, body[name])  # code may hold a bound method, such as NormalDist().cdf
-        elif isinstance(method, (classmethod, property)):
-            body[name] = type(method)(moved(getattr(method, "__func__", None) or method.fget, space))
-    space["NormalDist"] = type("NormalDist", (statistics.NormalDist,), body)
-    registration.register_wrapper(statistics.NormalDist, type, lambda x, cls: cls(x.mean, x.stdev))
-    return {name: space[name] for name in DIFFERENTIABLE["statistics"] if hasattr(statistics, name)}
-
-
-def is_own(fun: Any) -> bool:
-    return type(fun) is types.FunctionType and fun.__module__ == "statistics"
-
-
-def moved(fun: types.FunctionType, space: dict) -> types.FunctionType:
-    """Return a copy of a function with other globals."""
-    copy = types.FunctionType(fun.__code__, space, fun.__name__, fun.__defaults__, fun.__closure__)
-    copy.__kwdefaults__ = fun.__kwdefaults__
-    return copy
-
-
-_statistics_inverse_of_normal = row(
-    "statistics.inverse_of_normal",
-    "elementwise",
-    partials=(
-        lambda y, p, mu, sigma: sigma * math.sqrt(math.tau) * np.exp(0.5 * ((y - mu) / sigma) ** 2),
-        1.0,
-        lambda y, p, mu, sigma: (y - mu) / sigma,
-    ),
-)
-
-
-def inverse_of_normal(p, mu, sigma):
-    """``NormalDist(mu, sigma).inv_cdf(p)``"""
-    if not is_traced((p, mu, sigma)):
-        return plain_inverse_of_normal(p, mu, sigma)
-    return python_float(applied(_statistics_inverse_of_normal, as_floats((p, mu, sigma)), _inverse_of_normal))
-
-
-def plain_inverse_of_normal(p, mu, sigma):
-    return statistics.NormalDist(mu, sigma).inv_cdf(p)
-
-
-_inverse_of_normal = evaluated(plain_inverse_of_normal, inverse_of_normal)
-
-
-class _FloatType(type):
-    """Metaclass of `if_float`: Python's floats are its instances."""
-
-    def __instancecheck__(cls, x):
-        return isinstance(x, float)
-
-
-class if_float(metaclass=_FloatType):
-    """Stands for ``float`` in the code of `statistics`."""
-
-    def __new__(cls, x):
-        return to_float(x) if is_traced(x) else float(x)
-
-
 # sum ------------------------------------------------------------------------------------------------------
 
 
@@ -644,20 +493,24 @@ def total(iterable, /, start=0):
 
 def install() -> None:
     """Register the modules and their functions for rebinding."""
-    made = ((math, _math, install_math), (cmath, _cmath, install_cmath), (statistics, _statistics, install_statistics))
-    for module, ours, functions in made:
-        name = module.__name__
-        found = {word: of_constant(getattr(module, word)) for word in CONSTANT[name] if hasattr(module, word)}
-        for word, reason in REFUSED[name].items():
-            if hasattr(module, word):
-                found[word] = refusing(getattr(module, word), f"{name}.{word}", reason)
-        vars(ours).update(vars(module) | found)
-        found |= functions()
-        vars(ours).update(found)
-        for word, traced in found.items():
-            register = registration.register_class if isinstance(traced, type) else registration.register
-            register(getattr(module, word), traced)
-        registration.register(module, ours)
+    register_module(math, math_module, install_math)
+    register_module(cmath, cmath_module, install_cmath)
+
+
+def register_module(module: types.ModuleType, ours: types.ModuleType, functions: Callable) -> None:
+    """Fill the stand-in of a module by what ``functions()`` returns, and register it."""
+    name = module.__name__
+    found = {word: of_constant(getattr(module, word)) for word in CONSTANT[name] if hasattr(module, word)}
+    for word, reason in REFUSED[name].items():
+        if hasattr(module, word):
+            found[word] = refusing(getattr(module, word), f"{name}.{word}", reason)
+    vars(ours).update(vars(module) | found)
+    found |= functions()
+    vars(ours).update(found)
+    for word, traced in found.items():
+        register = registration.register_class if isinstance(traced, type) else registration.register
+        register(getattr(module, word), traced)
+    registration.register(module, ours)
 
 
 evaluated(sum, total)

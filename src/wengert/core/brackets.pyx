@@ -8,6 +8,7 @@ halve.  Newton's method, step-size control and the like have no such variable.
 
 MIN_RATIO, MAX_RATIO = 0.3, 0.75  # of successive widths: bisection 1/2, golden section 0.62, thirds 2/3
 TOLERANCE, INTEGER_TOLERANCE = 1e-6, 0.3  # of the ratio: rounding of floats, and of halved indices
+cdef double SHORTEST = 0.29, LONGEST = 0.76  # the same with a margin for rounding
 MIN_RATIOS, MIN_RATIOS_OF_GUESS = 3, 5  # equal ones in a row; after an unequal first one
 
 
@@ -74,9 +75,13 @@ cdef class Track:
 cdef class Bracket:
     """Compares the local variables of a function each time it runs one comparison."""
 
+    cdef list seen  # variables and outcomes of the first comparisons, until there are three
     cdef dict variables, tracks
     cdef list outcome
     cdef readonly bint is_confirmed, is_over
+
+    def __cinit__(self):
+        self.seen = []
 
     def add(self, dict variables, list outcome):
         """Append a comparison with the values of the variables.
@@ -84,25 +89,34 @@ cdef class Bracket:
         `is_over` becomes true if nothing shrinks by a constant factor, or if an integer does: a search for an index in
         a table has derivative 0 by intention.
         """
-        cdef Track track
-        cdef dict before = self.variables, moves
-        cdef list was = self.outcome
+        if self.tracks is not None:
+            self.follow(self.variables, variables, self.outcome, self.tracks)
+        else:
+            self.seen.append((variables, outcome))
+            if len(self.seen) < 3:
+                return
+            (first, first_outcome), (second, second_outcome), _ = self.seen
+            self.follow(first, second, first_outcome, candidates(first, second, variables))
+            if not self.is_over:
+                self.follow(second, variables, second_outcome, self.tracks)
+            self.seen = None
         self.variables, self.outcome = variables, outcome
-        if before is None:
-            return
-        keys = candidates(before, variables) if self.tracks is None else self.tracks
-        moves = {}
+
+    cdef int follow(self, dict before, dict now, list outcome, keys) except -1:
+        """Append the moves between two comparisons, the first of which had this outcome."""
+        cdef Track track
+        cdef dict moves = {}, sizes = {}, kept = {}
+        cdef bint has_confirmed = False, has_integer = False
         for key in keys:
-            move = moved(key, before, variables)
+            move = moved(key, before, now)
             if move is not None:
                 moves[key] = move
         if self.tracks is None:
             self.tracks = {key: Track(move[0]) for key, move in moves.items()}
-        sizes, kept, has_confirmed, has_integer = {}, {}, False, False
         for key, track in self.tracks.items():
             if track.is_confirmed():
                 sizes[key] = track.size
-            if key in moves and follows(track, moves[key], was):
+            if key in moves and follows(track, moves[key], outcome):
                 kept[key] = track
                 if track.is_confirmed():
                     has_confirmed = True
@@ -116,6 +130,7 @@ cdef class Bracket:
             for key, size in sizes.items():
                 if key in moves and max(moves[key][1]) < max(size):
                     self.is_confirmed = False  # it goes on in other steps, as Brent's method does
+        return 0
 
     def names(self):
         """Return the names of the variables that form the bracket."""
@@ -136,25 +151,37 @@ cdef bint follows(Track track, tuple move, list outcome) except -1:
     return track.add(size, is_upper, outcome)
 
 
-cdef list candidates(dict before, dict now):
-    """Return the points that moved, each a name, and pairs of names that may be the ends of an interval."""
-    cdef list names = [name for name in now if name in before]
-    cdef list changed = [name for name in names if before[name] != now[name]]
-    cdef list found = [(name,) for name in changed], fixed, arrays
+cdef list candidates(dict first, dict second, dict third):
+    """Return the points that moved, each a name, and pairs of names that may be the ends of an interval.
+
+    Scalars must shrink in both of the moves between three comparisons, as `Track.add` demands.
+    """
+    cdef list names = [name for name in second if name in first and name in third]
+    cdef list changed = [name for name in names if first[name] != second[name]]
+    cdef list found = [], fixed = [], values = [], later = [], arrays = []
     cdef set moving = set(changed), scalars = set()
-    cdef double a, b, c
+    cdef double a, b, c, d, e
     cdef Py_ssize_t i
-    fixed = [name for name in names if name not in moving and len(now[name]) == 1]
-    values = [as_float(now[name][0]) for name in fixed]
+    for name in names:
+        if len(second[name]) != 1:
+            arrays.append(name)
+        elif name not in moving and len(third[name]) == 1:
+            fixed.append(name)
+            values.append(as_float(second[name][0]))
+            later.append(as_float(third[name][0]))
     for one in changed:
-        if len(before[one]) == len(now[one]) == 1:
-            a, b = as_float(before[one][0]), as_float(now[one][0])
+        if len(first[one]) == len(second[one]) == len(third[one]) == 1:
+            a, b, c = as_float(first[one][0]), as_float(second[one][0]), as_float(third[one][0])
+            if 0.0 < abs(c - b) < abs(b - a):
+                found.append((one,))
             for i in range(len(fixed)):
-                c = values[i]
-                if abs(b - c) < abs(a - c):  # two scalars that do not come closer are no ends of an interval
-                    found.append((one, fixed[i]) if b < c else (fixed[i], one))
+                d, e = values[i], later[i]
+                if (abs(b - d) < abs(a - d) and (b < d) == (a < d)
+                        and SHORTEST * abs(b - d) < abs(c - e) < LONGEST * abs(b - d)):
+                    found.append((one, fixed[i]) if b < d else (fixed[i], one))
             scalars.add(one)
-    arrays = [name for name in names if len(now[name]) != 1]
+        else:
+            found.append((one,))
     for one in changed:
         for other in arrays if one in scalars else names:
             if one != other:

@@ -125,7 +125,7 @@ MULTIPLES_OF_PI = 180
 
 
 #: modules of this package that stand for others in the user's code
-_STAND_INS = frozenset(("wengert.numpy", "wengert.standard_library"))
+_STAND_INS = frozenset(("wengert.numpy", "wengert.standard_library", "wengert.standard_statistics"))
 
 
 def _is_compared_by_user(frame):

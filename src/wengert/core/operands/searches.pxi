@@ -363,7 +363,9 @@ cdef tuple local_floats():
             value = value_of(x)
             if is_traced(x):
                 traced.add(name)
-        if PyLong_CheckExact(value) or PyFloat_Check(value):    # isinstance() would run code of the user's classes
+        if PyFloat_Check(value):        # isinstance() would run code of the user's classes
+            found[name] = [PyFloat_AS_DOUBLE(value)]
+        elif PyLong_CheckExact(value):
             found[name] = [value]
         elif type(value) is ndarray and value.dtype == np.float64 and 0 < value.size <= MAX_COMPARED:
             found[name] = first_elements(value)

@@ -1,7 +1,7 @@
 """Registers the stand-ins that followed code gets in place of functions, classes and modules, by identity.
 
 The functions of a package may be registered when one of them is first met, which may import the module that does it.
-Registering drops all plans.
+Other registrations drop all plans.
 """
 
 import collections
@@ -111,12 +111,13 @@ class _State:
     use : number of plans made of functions and classes that have plans of their own
     retired : number of times that all plans were dropped
     making : ids of functions, classes and objects whose plans are being made
+    is_late : is the registration of a package running that was deferred until one of its members was met?
     """
 
-    __slots__ = ("making", "now", "retired", "use")
+    __slots__ = ("is_late", "making", "now", "retired", "use")
 
     def __init__(self):
-        self.now, self.use, self.retired, self.making = object(), 0, 0, set()
+        self.now, self.use, self.retired, self.making, self.is_late = object(), 0, 0, set(), False
 
 
 state = _State()
@@ -144,9 +145,7 @@ def register(original, replacement):
             sys.modules[name] = replacement
             _make_foreign(original.__name__)
         REGISTERED[id(original)] = (original, replacement, name)
-        SPECIAL.add(type(original))
-        INERT.discard(type(original))
-        retire_plans()
+        _make_special(type(original))
 
 
 def register_class(cls, stand_in, of_subclass=None, is_dtype=False):
@@ -176,8 +175,19 @@ def register_wrapper(kind, inner, make, has_subclasses=False):
         if has_subclasses:
             SUBCLASSED[kind] = inner, make
         WRAPPERS.append(kind)
-        SPECIAL.add(kind)
-        INERT.discard(kind)
+        _make_special(kind)
+
+
+def _make_special(kind):
+    """Let objects of a type have replacements.
+
+    No plan reaches a member of a package whose registration was deferred: it would have run.  So plans stay valid,
+    unless objects of this type were taken for data, which plans do not look at.
+    """
+    is_known = kind in INERT
+    SPECIAL.add(kind)
+    INERT.discard(kind)
+    if is_known or not state.is_late:
         retire_plans()
 
 
@@ -248,8 +258,13 @@ def _register_module(module):
 def register_deferred(package):
     """Run the deferred registration of a package, if there is one."""
     with lock:
-        if package in deferred:
+        if package not in deferred:
+            return
+        was_late, state.is_late = state.is_late, True
+        try:
             deferred.pop(package)()
+        finally:
+            state.is_late = was_late
 
 
 def module_of(value):
