@@ -461,6 +461,8 @@ def replaced(value: Any) -> Any:
         return proxy
     if isinstance(value, types.ModuleType):
         return _replaced_module(value)
+    if type(value) is types.FunctionType and registration.is_deferred(value):
+        return _replaced_later(value)
     if registration.is_registered(value):
         return follow.REGISTERED[id(value)][1]
     home = getattr(value, "__module__", None)
@@ -474,6 +476,17 @@ def replaced(value: Any) -> Any:
         if is_planned(home):
             return copied(value)
     return value
+
+
+def _replaced_later(fun):
+    """Return a function that loads the mirror of a module of SciPy when it is first called."""
+
+    @functools.wraps(fun)
+    def body(*args, **options):
+        registration.is_registered(fun)
+        return replaced(fun)(*args, **options)
+
+    return body
 
 
 def _replaced_module(module):

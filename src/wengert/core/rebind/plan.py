@@ -53,6 +53,7 @@ from wengert.core.rebind.registration import (
     is_class_held,
     is_constant,
     is_copying,
+    is_deferred,
     is_held_live,
     is_registered,
     is_simple,
@@ -297,7 +298,11 @@ class Plan:
             for part in parts:
                 if type(part) in DATA:
                     continue
-                if is_registered(part):
+                if (is_lazy or enters) and type(part) is type(value) is types.FunctionType and is_deferred(part):
+                    lazy[id(part)] = part  # registering its package takes long, and it may never be called
+                    seeds.extend((id(part),) if is_lazy else ())
+                    met.add(id(part))
+                elif is_registered(part):
                     seeds.append(key)
                     continue
                 if id(part) not in met:

@@ -42,6 +42,7 @@ __all__ = [
     "is_class_held",
     "is_constant",
     "is_copying",
+    "is_deferred",
     "is_held_live",
     "is_registered",
     "is_simple",
@@ -265,6 +266,11 @@ def register_deferred(package):
             deferred.pop(package)()
         finally:
             state.is_late = was_late
+
+
+def is_deferred(value):
+    """Return whether a value belongs to a package that is registered when one of its members is first met."""
+    return bool(deferred) and two_level_package(module_of(value)) in deferred
 
 
 def module_of(value):

@@ -25,12 +25,10 @@ from wengert.core.rebind.follow import (
 )
 from wengert.core.rebind.registration import (
     COPY_FUNCTIONS,
-    deferred,
     is_copying,
+    is_deferred,
     is_simple,
     lookup,
-    module_of,
-    two_level_package,
 )
 from wengert.core.rebind.rename import BUILTINS, codes_in
 from wengert.core.rebind.tables import TABLES
@@ -155,7 +153,7 @@ def plain_functions(f) -> list:
             value = held[name] if name in held else BUILTINS.get(name)
             if value is None or id(value) in met or type(value) in DATA:
                 continue
-            if id(value) in REGISTERED or type(value) is types.ModuleType or _is_deferred(value):
+            if id(value) in REGISTERED or type(value) is types.ModuleType or is_deferred(value):
                 return []
             if is_followed(value):
                 if type(value) is not types.FunctionType or not is_simple(value):
@@ -207,11 +205,6 @@ def _parts_by_name(f):
     spaces = [vars(value) for value in found if is_followed_module(value)]
     found += [space[name] for space in spaces for name in names if name in space]
     return found + [content_of(cell) for cell in f.__closure__ or ()]
-
-
-def _is_deferred(value):
-    """Return whether a value belongs to a package that is registered when it is first met."""
-    return bool(deferred) and two_level_package(module_of(value)) in deferred
 
 
 def may_copy_arrays(values) -> bool:

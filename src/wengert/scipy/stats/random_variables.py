@@ -22,8 +22,16 @@ namespace.second_copy("scipy.stats._probability_distribution")
 _copy = namespace.second_copy(
     "scipy.stats._distribution_infrastructure", _logexpxmexpy=rules.log_difference_of_exponentials
 )
-_new = namespace.second_copy("scipy.stats._new_distributions")
 _stats = importlib.import_module("scipy.stats")
+
+
+def _known_documentation(cls, **options):
+    """Return the docstring that SciPy has written for the original of a class."""
+    return getattr(getattr(_stats, cls.__name__, None), "__doc__", None) or ""
+
+
+_copy._combine_docs = _known_documentation
+_new = namespace.second_copy("scipy.stats._new_distributions")
 
 
 def _integral(self, integrand, limits=None, args=(), params=None, log=False):
