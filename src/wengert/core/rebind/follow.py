@@ -123,8 +123,10 @@ def can_copy(f):
 
 def is_followed_function(f):
     """Return whether a function is followed; a wrapper made by `functools.wraps` counts by the wrapped module too."""
-    homes = {f.__globals__.get("__name__", "__main__"), f.__module__}
-    return can_copy(f) and any(why_unfollowed(home) is None for home in homes)
+    if not can_copy(f):
+        return False
+    home = f.__globals__.get("__name__", "__main__")
+    return why_unfollowed(home) is None or (f.__module__ != home and why_unfollowed(f.__module__) is None)
 
 
 def has_subclass_hook(cls):

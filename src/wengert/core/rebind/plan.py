@@ -266,6 +266,7 @@ class Plan:
             reach nothing to be replaced; and further functions and classes by id, which are not explored.
         """
         nodes, met, users, seeds, objects, plain, lazy = [], set(), {}, [], {}, [], {}
+        proxied = set()  # ids of classes with a method to be replaced: whether others are need not be known
         count = 0
 
         def enter(value):
@@ -310,7 +311,7 @@ class Plan:
                         continue
                     if not (is_lazy and has_own_plan(part, value)):
                         enter(part)
-                    elif type(part) is types.FunctionType and (found := plain_functions(part)):
+                    elif key not in proxied and type(part) is types.FunctionType and (found := plain_functions(part)):
                         if all(map(is_certain, found)):
                             plain += found
                             met.add(id(part))
@@ -320,6 +321,7 @@ class Plan:
                         lazy[id(part)] = part
                         seeds.append(id(part))
                         met.add(id(part))
+                        proxied.update((key,) if isinstance(value, type) else ())
                 elif id(part) in lazy and isinstance(part, type) and type(value) is not types.FunctionType:
                     nodes.append(lazy.pop(id(part)))  # the class of an object, or a base of another class
                 users.setdefault(id(part), []).append(key)

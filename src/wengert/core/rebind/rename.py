@@ -332,6 +332,8 @@ def _are_only_used(code, instructions, k, module):
 
 def _is_only_used(code, attributes, variables):
     """Return the same for given attributes and local variables in one code object."""
+    if attributes.isdisjoint(code.co_names) and variables.isdisjoint(_variables(code)):
+        return True
     steps = [*dis.get_instructions(code)]
     cells = {*code.co_cellvars, *code.co_freevars}
     for k, each in enumerate(steps):

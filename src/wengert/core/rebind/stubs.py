@@ -29,6 +29,7 @@ from wengert.core.rebind.registration import (
     is_deferred,
     is_simple,
     lookup,
+    state,
 )
 from wengert.core.rebind.rename import BUILTINS, codes_in
 from wengert.core.rebind.tables import TABLES
@@ -208,8 +209,13 @@ def _parts_by_name(f):
 
 
 def may_copy_arrays(values) -> bool:
-    """Return whether one of these functions and classes, or one that they may call by name, copies arrays."""
-    waiting, met = [*values], {*map(id, values)}
+    """Return whether one of these functions and classes, or one that they may call by name, copies arrays.
+
+    Those that do not are remembered until the next call from outside, since the plans of one call ask about the same.
+    """
+    met = _no_copies[1].copy() if _no_copies[0] is state.now else set()
+    waiting = [value for value in values if id(value) not in met]
+    met.update(map(id, waiting))
     for value in waiting:
         if type(value) is types.FunctionType:
             if _copies(value):
@@ -223,7 +229,12 @@ def may_copy_arrays(values) -> bool:
                 met.add(id(part))
                 if is_followed(part):
                     waiting.append(part)
+    _no_copies[:] = state.now, met
     return False
+
+
+#: a value of `state.now`, and ids of functions and classes that copied no array then, nor called others that did
+_no_copies = [None, set()]
 
 
 def _copies(f):

@@ -1,3 +1,4 @@
+# cython: language_level=3
 """Replaces arguments of instructions and inserts instructions, which moves the code after them.
 
 Method.  An argument beyond 255 is spread over EXTENDED_ARG instructions in front.  Instructions grow until all
@@ -10,8 +11,9 @@ Invariants
   follows it has its position.
 """
 
+from __future__ import annotations
+
 import dis
-import itertools
 
 from wengert.features import CACHE
 
@@ -20,23 +22,22 @@ __all__ = ["line_tables", "relocated"]
 #: line tables of relocated code, with those of its source, so that both are known as the same code
 line_tables: dict[bytes, bytes] = {}
 
-_EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
-_JUMPS = {*dis.hasjrel}
-_BACKWARD = {op for op in _JUMPS if "BACKWARD" in dis.opname[op] or dis.opname[op] == "END_ASYNC_FOR"}
-_ONE_LINE, _WITH_NUMBERS = (10, 11, 12), (13, 14)  # kinds of entries of the line table, as in CPython's locations.md
-_MAX_UNITS = 8  # code units of an entry of the line table
+cdef int _CACHE = CACHE
+cdef int _EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
+cdef set _JUMPS = {*dis.hasjrel}
+cdef set _BACKWARD = {op for op in _JUMPS if "BACKWARD" in dis.opname[op] or dis.opname[op] == "END_ASYNC_FOR"}
+cdef tuple _ONE_LINE = (10, 11, 12), _WITH_NUMBERS = (13, 14)  # kinds in the line table, see CPython's locations.md
+cdef enum:
+    _MAX_UNITS = 8  # code units of an entry of the line table
 
 
-class _Instruction:
+cdef class _Instruction:
     """An instruction with its prefixes and caches: code units from `start` to `end`, with the opcode at `place`."""
 
-    __slots__ = ("after", "arg", "caches", "end", "op", "place", "size", "start", "target")
-
-    def __init__(self, start, place, end, op, arg):
-        self.start, self.place, self.end, self.op, self.arg = start, place, end, op, arg
-        self.size, self.caches, self.target, self.after = place - start, end - place - 1, None, b""
-        if op in _JUMPS:
-            self.target = end - arg if op in _BACKWARD else end + arg
+    cdef Py_ssize_t start, place, end, size, caches, target  # `target` is -1 except for jumps
+    cdef unsigned long long arg
+    cdef int op
+    cdef bytes after
 
 
 def relocated(code, arguments, insertions):
@@ -44,7 +45,8 @@ def relocated(code, arguments, insertions):
 
     Both are given by the offsets of instructions in bytes.  Jumps and conditions are not inserted after.
     """
-    instructions = _decode(code.co_code)
+    cdef list instructions = _decode(code.co_code)
+    cdef _Instruction each
     for each in instructions:
         each.arg = arguments.get(2 * each.place, each.arg)
         each.after = insertions.get(2 * each.place, b"")
@@ -61,48 +63,72 @@ def relocated(code, arguments, insertions):
     )
 
 
-def _decode(raw):
-    found, start, arg, k = [], 0, 0, 0
-    while k < len(raw) // 2:
+cdef list _decode(bytes code):
+    cdef const unsigned char *raw = code
+    cdef list found = []
+    cdef _Instruction each
+    cdef Py_ssize_t start = 0, k = 0, n = len(code) // 2, place
+    cdef unsigned long long arg = 0
+    cdef int op
+    while k < n:
         op, arg, place, k = raw[2 * k], arg << 8 | raw[2 * k + 1], k, k + 1
         if op == _EXTENDED_ARG:
             continue
-        while k < len(raw) // 2 and raw[2 * k] == CACHE:
+        while k < n and raw[2 * k] == _CACHE:
             k += 1
-        found.append(_Instruction(start, place, k, op, arg))
+        each = _Instruction.__new__(_Instruction)
+        each.start, each.place, each.end, each.op, each.arg = start, place, k, op, arg
+        each.size, each.caches, each.target = place - start, k - place - 1, -1
+        if op in _JUMPS:
+            each.target = k - <Py_ssize_t>arg if op in _BACKWARD else k + <Py_ssize_t>arg
+        found.append(each)
         start, arg = k, 0
     return found
 
 
-def _moved(instructions):
+cdef list _moved(list instructions):
     """New offset of each code unit, and of the end; what is inserted lies before the units of its instruction."""
-    moved, grown = [], 0
+    cdef list moved = []
+    cdef _Instruction each
+    cdef Py_ssize_t grown = 0, k
     for each in instructions:
         moved.append(each.start + grown)
         grown += each.size - (each.place - each.start)
-        moved += range(each.start + 1 + grown, each.end + grown)
+        for k in range(each.start + 1 + grown, each.end + grown):
+            moved.append(k)
         grown += len(each.after) // 2
-    return [*moved, instructions[-1].end + grown]
+    moved.append(each.end + grown)
+    return moved
 
 
-def _fit_arguments(instructions, moved):
+cdef bint _fit_arguments(list instructions, list moved) except -1:
     """Enter the distances of jumps, and give instructions the prefixes that they need; did one of them grow?"""
-    has_grown = False
+    cdef _Instruction each
+    cdef bint has_grown = False
+    cdef Py_ssize_t needed
     for each in instructions:
-        if each.target is not None:
-            each.arg = abs(moved[each.target] - moved[each.end])  # nothing is inserted after a jump
-        needed = (max(each.arg.bit_length(), 1) - 1) // 8
+        if each.target >= 0:
+            each.arg = abs(<Py_ssize_t>moved[each.target] - <Py_ssize_t>moved[each.end])  # nothing follows a jump
+        needed = 0
+        while each.arg >> 8 * (needed + 1):
+            needed += 1
         if needed > each.size:
             each.size, has_grown = needed, True
     return has_grown
 
 
-def _encode(instructions):
-    raw = bytearray()
+cdef bytes _encode(list instructions):
+    cdef bytearray raw = bytearray()
+    cdef _Instruction each
+    cdef Py_ssize_t k
     for each in instructions:
         for k in range(each.size, 0, -1):
-            raw += bytes((_EXTENDED_ARG, each.arg >> 8 * k & 255))
-        raw += bytes((each.op, each.arg & 255)) + bytes(2 * each.caches) + each.after
+            raw.append(_EXTENDED_ARG)
+            raw.append(each.arg >> 8 * k & 255)
+        raw.append(each.op)
+        raw.append(each.arg & 255)
+        raw += bytes(2 * each.caches)
+        raw += each.after
     return bytes(raw)
 
 
@@ -128,28 +154,37 @@ def _exception_table(table, moved):
     return bytes(new)
 
 
-def _line_table(table, moved):
+cdef bytes _line_table(bytes table, list moved):
     """Line table for the new offsets: entries (kind, number of code units, place), which start with a byte above 127.
 
     The place of an entry starts with a change of line, by its kind or as a number, so the pieces of an entry that grew
     too long are followed by others without a change.
     """
-    new, unit = bytearray(), 0
-    starts = [k for k, byte in enumerate(table) if byte & 128]
-    for start, end in itertools.pairwise([*starts, len(table)]):
-        kind, place, length = table[start] >> 3 & 15, table[start + 1 : end], (table[start] & 7) + 1
-        rest, unit = moved[unit + length] - moved[unit], unit + length
+    cdef bytearray new = bytearray()
+    cdef const unsigned char *at = table
+    cdef Py_ssize_t n = len(table), start = 0, end, unit = 0, length, rest, step
+    cdef int kind
+    while start < n:
+        end = start + 1
+        while end < n and not at[end] & 128:
+            end += 1
+        kind, place, length = at[start] >> 3 & 15, table[start + 1 : end], (at[start] & 7) + 1
+        rest, unit = <Py_ssize_t>moved[unit + length] - <Py_ssize_t>moved[unit], unit + length
         while rest:
             step = min(rest, _MAX_UNITS)
             new.append(128 | kind << 3 | step - 1)
             new += place
-            kind, place, rest = *_on_same_line(kind, place), rest - step
+            kind, place = _on_same_line(kind, place)
+            rest -= step
+        start = end
     return bytes(new)
 
 
-def _on_same_line(kind, place):
+cdef tuple _on_same_line(int kind, bytes place):
     """The same entry of the line table after one of its line."""
+    cdef Py_ssize_t size = 0
     if kind in _WITH_NUMBERS:
-        size = next(k for k, byte in enumerate(place) if not byte & 64) + 1
-        return kind, b"\0" + place[size:]
+        while place[size] & 64:
+            size += 1
+        return kind, b"\0" + place[size + 1 :]
     return (_ONE_LINE[0], place) if kind in _ONE_LINE else (kind, place)
