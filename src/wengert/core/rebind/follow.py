@@ -56,7 +56,7 @@ SUBCLASSED = {}  # the same for wrapper types whose subclasses, also those of th
 SPECIAL = {*METHODS, *WRAPPERS, types.ModuleType, types.BuiltinFunctionType, type}  # never in INERT
 #: types of values that are neither followed nor registered
 DATA = {bool, int, float, complex, str, bytes, type(None)}
-INERT = set()  # types whose instances are neither followed nor registered
+INERT = set(DATA)  # types whose instances are neither followed nor registered, as far as known
 DTYPES = set()  # ids of registered classes that items of containers keep, since they may serve as dtypes
 
 

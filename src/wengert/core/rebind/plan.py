@@ -29,6 +29,7 @@ from wengert.core.rebind.follow import (
     is_followed,
     is_followed_module,
     is_followed_object,
+    is_inert,
     is_module_namespace,
     is_part,
     is_table,
@@ -432,6 +433,9 @@ class Plan:
             self.refs.append(ref)
             if type(value) is types.FunctionType:
                 self.refs.append(weakref.ref(value.__code__, end))
+            parts = space_of(value).values() if id(value) in objects else parts_of(value)
+            for part in [*parts]:
+                is_inert(part)  # notes its type, which what follows depends on
             if id(value) in objects:
                 holders.append((ref, id(type(value)), id(space_of(value)), held_by(space_of(value))))
             else:
