@@ -252,3 +252,150 @@ def test_class_that_keeps_values_of_a_plain_call_and_of_derivatives():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", wg.CompileWarning)
                 assert_allclose(jacobian(x), 2 * x[0] * x[1] * x[::-1])
+
+
+class Table:
+    """Keeps the sums of cubes of points by a key."""
+
+    def __init__(self, key):
+        self.key, self.values = key, {}
+
+    def __call__(self, x):
+        key = self.key(x)
+        if key not in self.values:
+            self.values[key] = x[0] ** 3 + x[1] ** 3
+        return self.values[key]
+
+
+class Near:
+    """Two numbers that equal those at a distance below 1e-9."""
+
+    def __init__(self, x):
+        self.x = x[0], x[1]
+
+    def __eq__(self, other):
+        return all(abs(a - b) < 1e-9 for a, b in zip(self.x, other.x))
+
+    def __hash__(self):
+        return 1
+
+
+#: keys of which no single operation shows that the derivative is lost
+KEYS = {
+    "int": lambda x: (int(x[0] * 1e6), int(x[1] * 1e6)),
+    "round": lambda x: (round(x[0] * 1e6), round(x[1] * 1e6)),
+    "math.floor": lambda x: (math.floor(x[0] * 1e6), math.floor(x[1] * 1e6)),
+    "math.trunc": lambda x: (math.trunc(x[0] * 2**20), math.trunc(x[1] * 2**20)),
+    "floor": lambda x: tuple(np.floor(x * 1e6).astype(int)),
+    "rint": lambda x: tuple(np.rint(x * 1e6).astype(np.int64).tolist()),
+    "bytes of integers": lambda x: (x * 1e6).astype(np.int64).tobytes(),
+    "floor division": lambda x: (x[0] // 1e-6, x[1] // 1e-6),
+    "divmod": lambda x: (divmod(x[0], 1e-6)[0], divmod(x[1], 1e-6)[0]),
+    "digitised": lambda x: tuple(np.digitize(x, np.linspace(0.0, 2.0, 2_000_001)).tolist()),
+    "range": lambda x: range(int(x[0] * 1e6), int(x[1] * 1e6)),
+    "complex": lambda x: complex(round(x[0] * 1e6), round(x[1] * 1e6)),
+    "f-string": lambda x: f"{x[0]:.6f} {x[1]:.6f}",
+    "percent": lambda x: "%.7g %.7g" % (x[0], x[1]),
+    "format": lambda x: format(x[0], ".6e") + format(x[1], ".6e"),
+    "str.format": lambda x: "{:.6f} {:.6f}".format(*x),
+    "tolerance": Near,
+}
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+@pytest.mark.parametrize("k", range(4))
+def test_cache_with_a_discrete_key_that_a_plain_call_filled_warns(key, k):
+    f = Table(key)
+    f(POINTS[0])
+    with pytest.warns(wg.CachedValueWarning, match=r"returns a value without derivative, .*empty the cache"):
+        jacobians(f)[k](POINTS[0])
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+def test_cache_with_a_discrete_key_gives_the_derivative_or_refuses(key):
+    f = Table(key)
+    f(POINTS[0])
+    assert_allclose(wg.jacobian(f)(POINTS[1]), 3 * POINTS[1] ** 2)
+    with pytest.raises(wg.errors.LevelError):
+        wg.jacobian(f)(POINTS[1])
+
+
+class LastResult:
+    """Keeps the last point and its sum of cubes, as attributes of the object or of the class."""
+
+    def __init__(self, same, place=None):
+        self.same, self.place = same, place or self
+        self.place.point = None
+
+    def __call__(self, x):
+        if self.place.point is None or not self.same(x, self.place.point):
+            self.place.point, self.place.value = x.copy(), x[0] ** 3 + x[1] ** 3
+        return self.place.value
+
+
+CLOSE = {
+    "norm": lambda x, y: np.linalg.norm(x - y) < 1e-9,
+    "largest": lambda x, y: max(abs(x - y)) < 1e-9,
+    "sum of squares": lambda x, y: sum((a - b) ** 2 for a, b in zip(x, y)) < 1e-18,
+    "ratio": lambda x, y: np.max(abs(x / y - 1.0)) < 1e-9,
+    "each": lambda x, y: abs(x[0] - y[0]) < 1e-9 and abs(x[1] - y[1]) < 1e-9,
+    "sides": lambda x, y: bool(np.all(x > y - 1e-9) and np.all(x < y + 1e-9)),
+    "math.isclose": lambda x, y: math.isclose(x[0], y[0]) and math.isclose(x[1], y[1]),
+    "integers": lambda x, y: bool(((x * 1e6).astype(int) == (y * 1e6).astype(int)).all()),
+    "differences of text": lambda x, y: f"{x[0]:.6f}" == f"{y[0]:.6f}" and f"{x[1]:.6f}" == f"{y[1]:.6f}",
+}
+
+
+@pytest.mark.parametrize("close", CLOSE.values(), ids=CLOSE)
+@pytest.mark.parametrize("of_class", [False, True])
+@pytest.mark.parametrize("k", range(4))
+def test_last_result_within_a_tolerance_warns(close, of_class, k):
+    f = LastResult(close, type("Place", (), {}) if of_class else None)
+    f(POINTS[0] * (1.0 + 1e-13))
+    with pytest.warns(wg.CachedValueWarning):
+        jacobians(f)[k](POINTS[0])
+
+
+def test_results_that_lost_their_derivative_in_part_warn():
+    f, g = Table(KEYS["int"]), Table(KEYS["int"])
+    f(POINTS[0])
+    for h in (lambda x: [f(x), g(x)], lambda x: {"f": f(x), "g": g(x)}, lambda x: (x[0], f(x))):
+        with pytest.warns(wg.CachedValueWarning):
+            wg.jacobian(h)(POINTS[0])
+        g.values.clear()
+    with pytest.warns(wg.CachedValueWarning):
+        wg.hessian(f)(POINTS[0])
+    with pytest.warns(wg.CachedValueWarning):
+        wg.jvp(f, POINTS[0], np.ones(2))
+    with pytest.warns(wg.CachedValueWarning):
+        wg.grad(lambda x: (f(x), None), has_aux=True)(POINTS[0])
+
+
+def in_passive_block(x):
+    with wg.passive():
+        y = x[0] ** 3 + x[1] ** 3
+    return float(y)
+
+
+RANDOM = np.random.default_rng(0)
+
+CONSTANT = {
+    "constant": lambda x: 1.5,
+    "signs": lambda x: np.sum(np.sign(x)) + 0.5,
+    "floor": lambda x: np.floor(x[0] * 1e9),
+    "count": lambda x: float(int(x[0] * 1e9)),
+    "hinge": lambda x: max(0.0, x[0] - 0.7),
+    "clipped": lambda x: np.clip(x, 0.0, 0.7)[1] if x[1] < 0.7 else 0.7,
+    "step": lambda x: 2.5 if x[0] > 0.69999 else 3.5,
+    "stopped": lambda x: wg.stop_gradient(x[0] ** 3 + x[1] ** 3),
+    "passive": in_passive_block,
+    "random": lambda x: RANDOM.normal(),
+    "raises elsewhere": lambda x: {0.7: 1.25}[float(wg.stop_gradient(x[0]))],
+}
+
+
+@pytest.mark.parametrize("f", CONSTANT.values(), ids=CONSTANT)
+@pytest.mark.parametrize("k", range(2))
+def test_result_that_is_constant_by_intention_does_not_warn(f, k):
+    for _ in range(10):
+        assert not jacobians(f)[k](POINTS[0]).any()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Never
 
 from wengert.containers import stopped
 from wengert.core.dispatch import direct
+from wengert.core.levels import note_stop
 from wengert.core.tape import tape
 from wengert.deferred import deferred, load
 from wengert.errors import Refusal
@@ -948,6 +949,7 @@ def stop_gradient(x: Any) -> Any:
     >>> wg.grad(weighted, [3.0, 0.0])
     array([ 2., -2.])
     """
+    note_stop()
     return stopped(x)
 
 

@@ -182,6 +182,19 @@ def is_watched() -> bool:
     return False
 
 
+def note_stop() -> None:
+    """Count that code asked for constants, with `passive` or `stop_gradient`."""
+    _stops[0] += 1
+
+
+def stops() -> int:
+    """Return how often code asked for constants, in all threads."""
+    return _stops[0]
+
+
+_stops = [0]
+
+
 @contextlib.contextmanager
 def passive() -> Iterator[None]:
     """Block whose operations are constants of the running derivative.
@@ -204,6 +217,7 @@ def passive() -> Iterator[None]:
     >>> wg.grad(f, 3.0)
     np.float64(9.0)
     """
+    note_stop()
     paused = [(recorder, recorder.pause()) for recorder in running.get()]
     try:
         yield

@@ -370,7 +370,7 @@ class JVP(Operator):
             if found is not None and len(found) == 2:
                 return found
         if found is not None:
-            run, k, is_stacked = resumed(self.f, *found, self.name), 1, False
+            run, k, is_stacked = resumed(self.f, *found, self.name, args, kwargs, (0,)), 1, False
         else:
             positions = self.positions(args)
             directions = Directions(args, positions, v, self._single, self.name)

@@ -151,7 +151,8 @@ class Derivative(Operator):
                     rebound(self.f, True), self.name, args, kwargs, self.argnums, self._n, self._size, self._accept
                 )
                 if type(found) is tuple:
-                    run = self._in_cheaper_mode(resumed(self.f, *found, self.name), args, kwargs)
+                    run = resumed(self.f, *found, self.name, args, kwargs, (self.argnums,))
+                    run = self._in_cheaper_mode(run, args, kwargs)
                 elif found is not None:
                     return found
             if run is None:

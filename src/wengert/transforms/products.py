@@ -27,7 +27,7 @@ from wengert.core.modes.pullback import (
     pull_back,
     was_written,
 )
-from wengert.core.operands.var import as_numpy, holds_traced, level_of, tangents_of
+from wengert.core.operands.var import as_numpy, holds_traced, is_traced, level_of, tangents_of
 from wengert.core.rebind.rebind import rebound
 from wengert.core.tape.memory import Level
 from wengert.core.tape.tape import Tape, holds_complex
@@ -35,6 +35,7 @@ from wengert.deferred import deferred
 from wengert.errors import ComplexValueError
 
 custom = deferred("wengert.transforms.custom")
+lost = deferred("wengert.transforms.lost")
 nan_check = deferred("wengert.core.dispatch.nan_check")
 nested = deferred("wengert.core.modes.nested")
 second = deferred("wengert.core.modes.second")
@@ -90,6 +91,8 @@ def record(
     _run(run, f, traced, kwargs, has_aux, around)
     if has_stores(tape) and any(was_written(x) for x in run.inputs):
         warn_written(f, name)
+    if not all(map(_is_traced, run.outputs)):
+        lost.check(f, args, kwargs, positions, has_aux, name, run.outputs)
     return run
 
 
@@ -112,10 +115,12 @@ def push(
     _run(run, f, traced, kwargs, has_aux, around)
     if any(was_written(x) for x in run.inputs):
         warn_written(f, name)
+    if not all(map(_is_traced, run.outputs)):
+        lost.check(f, args, kwargs, positions, has_aux, name, run.outputs)
     return run
 
 
-def resumed(f: Callable, tape, x, y, name: str) -> Recording:
+def resumed(f: Callable, tape, x, y, name: str, args: tuple, kwargs: dict, positions: tuple) -> Recording:
     """Return the recording of an evaluation that `quick` began and could not finish."""
     run = Recording()
     run.name = name
@@ -130,7 +135,14 @@ def resumed(f: Callable, tape, x, y, name: str) -> Recording:
         raise
     if was_written(x):
         warn_written(f, name)
+    if not all(map(_is_traced, run.outputs)):
+        lost.check(f, args, kwargs, positions, False, name, run.outputs)
     return run
+
+
+def _is_traced(y) -> bool:
+    """Return whether all of a leaf of a result carries a derivative."""
+    return all(map(is_traced, y)) if isinstance(y, list) else is_traced(y)
 
 
 def _run(run: Recording, f: Callable, traced: list, kwargs: dict, has_aux: bool, around: tuple) -> None:

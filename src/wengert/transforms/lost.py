@@ -1,0 +1,134 @@
+"""Notices results that lost their derivative, as where a cache returns what a plain call stored in it.
+
+A key of a cache may be an integer, a text, a rounded number, or a comparison with a tolerance, all of which are
+piecewise constant, so that no single operation shows the loss.  It shows in the result: it carries no derivative,
+although plain calls at points nearby return other values, and those on both sides differ by about the distance.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wengert import containers
+from wengert.core import levels
+from wengert.core.operands.var import holds_traced, is_traced, plain
+from wengert.errors import CachedValueWarning
+
+__all__ = ["check"]
+
+_OWN = f"{__name__.partition('.')[0]}."
+_STEPS = 2.0**-10, 2.0**-17  # relative distances: keys of caches are rounded more finely than one of them
+_MIN_RATIO, _MAX_RATIO = 1.5, 6.0  # of the changes at a step and at half of it: 2, or 4 at an extremum; 1 at a jump
+_NOISE = 1e-3  # change of the result from call to call, relative to that at a step: caches have tolerances
+_ALWAYS = 8  # number of results of a function without derivative that are checked; later the 16th, 32nd, ...
+
+_counts: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # function -> number of results without derivative
+_warned: dict = {}  # registry of `warnings` for the functions that have been warned about
+
+
+def check(f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, name: str, outputs: list) -> None:
+    """Warn if a part of the result without derivative depends on the arguments at `positions`.
+
+    `outputs` are the leaves of the result.
+    It evaluates f without derivatives, mostly at two points, since f is rarely the function of a derivative where its
+    result is constant; functions that call `stop_gradient` or `passive` mean what they return.
+    """
+    if str(getattr(f, "__module__", "")).startswith(_OWN):  # a derivative, whose own function was checked
+        return
+    numbers = np.concatenate([[], *map(_numbers, outputs)])
+    is_plain = np.concatenate([np.array([], bool), *map(_is_plain, outputs)])
+    is_chosen = is_plain & np.isfinite(numbers)
+    if not is_chosen.any() or not _is_due(f):
+        return
+    others = [x for k, x in enumerate(args) if k not in positions]
+    if holds_traced([others, kwargs]):
+        return
+    stops, token = levels.stops(), levels.running.set(())
+    try:
+        with np.errstate(all="ignore"):
+            is_lost = _is_lost(_Plain(f, args, kwargs, positions, has_aux), numbers, is_chosen)
+    except Exception:  # f raises at a point nearby, or takes no plain values
+        return
+    finally:
+        levels.running.reset(token)
+    if is_lost and levels.stops() == stops:
+        _warn(f, name)
+
+
+class _Plain:
+    """The numbers that a function returns for plain arguments, with those at `positions` scaled."""
+
+    def __init__(self, f, args, kwargs, positions, has_aux):
+        self.f, self.args, self.kwargs, self.positions, self.has_aux = f, args, kwargs, positions, has_aux
+
+    def __call__(self, step):
+        def moved(leaf):
+            x = np.array(plain(leaf), dtype=np.result_type(plain(leaf), np.float32))
+            return (x + step * np.where(x == 0, 1.0, x))[()]
+
+        args = [containers.mapped(x, moved) if k in self.positions else x for k, x in enumerate(self.args)]
+        y = self.f(*args, **self.kwargs)
+        leaves, _ = containers.split(y[0] if self.has_aux else y)
+        return np.concatenate([[], *map(_numbers, leaves)])
+
+
+def _numbers(leaf) -> np.ndarray:
+    """Return the numbers in a leaf of a result; NaN for what is no number."""
+    found = [plain(x) for x in leaf] if isinstance(leaf, (list, tuple)) else plain(leaf)
+    found = np.ravel(np.asarray(found))
+    return found if found.dtype.kind in "fc" else np.full(found.size, np.nan)
+
+
+def _is_plain(leaf) -> np.ndarray:
+    """Return which numbers in a leaf of a result carry no derivative."""
+    if isinstance(leaf, (list, tuple)):
+        return np.array([not is_traced(x) for x in leaf], bool)
+    return np.full(np.size(plain(leaf)), not is_traced(leaf))
+
+
+def _is_due(f) -> bool:
+    key = f.__func__ if type(f) is types.MethodType else f
+    try:
+        count = _counts[key] = _counts.get(key, 0) + 1
+    except TypeError:
+        return True
+    return count <= _ALWAYS or count & (count - 1) == 0
+
+
+def _is_lost(evaluated, numbers, is_chosen) -> bool:
+    """Return whether one of the chosen numbers changes as that of a smooth function does; integers count something."""
+    for step in _STEPS:
+        further = evaluated(step)
+        after = abs(further - numbers)
+        if not (after[is_chosen] > 0).any():
+            continue
+        near, before = abs(evaluated(step / 2) - numbers), abs(evaluated(-step) - numbers)
+        is_smooth = ((numbers != np.round(numbers)) | (further != np.round(further))) & is_chosen & (near > 0) & (_MIN_RATIO * near <= after) & (after <= _MAX_RATIO * near)
+        is_smooth &= (before <= _MAX_RATIO * after) & (after <= _MAX_RATIO * before)
+        if is_smooth.any() and np.all(abs(evaluated(0.0) - numbers) <= _NOISE * after, where=is_smooth):
+            return True
+    return False
+
+
+def _warn(f: Any, name: str) -> None:
+    fun = inspect.unwrap(getattr(f, "__func__", f))
+    code = getattr(fun, "__code__", None) or getattr(getattr(type(fun), "__call__", None), "__code__", None)
+    file, line = (code.co_filename, code.co_firstlineno) if code else ("an unknown file", 0)
+    called = getattr(fun, "__qualname__", None) or type(fun).__qualname__
+    warnings.warn_explicit(
+        f"{name}: {called} ({file}:{line}) returns a value without derivative, but other values at points nearby. If it "
+        "keeps results in a cache, those that an earlier plain call stored there count as constants: empty the cache "
+        "before the derivative, or keep wengert.compile(f) in place of the cache. Where a constant is meant, return "
+        "wengert.stop_gradient(value)",
+        CachedValueWarning,
+        file,
+        line,
+        registry=_warned,
+    )
