@@ -62,6 +62,9 @@ _MAX_PERIODS = 6
 _MAX_UNROLLED_LENGTH = 1 << 30
 #: instructions of a program below which loops over small arrays stay unrolled
 _MIN_ROLLED_LENGTH = 200
+#: length of programs whose loops over scalars stay unrolled, elements of arrays that count as scalars, and share of the
+#: instructions that may be calls or have larger arrays
+_MAX_SCALAR_LENGTH, _MAX_TINY, _MAX_HEAVY_SHARE = 1 << 17, 4, 0.05
 #: up to this many elementwise instructions, unrolled code is faster: the VM fuses it into one pass over the elements
 _MAX_FUSED_INSTRUCTIONS = 2000
 
@@ -196,7 +199,7 @@ def recover_small_loops(code, optimised):
 
     Such a loop saves the time of later passes, which see its body once.
     """
-    if len(code) < _MIN_ROLLED_LENGTH or not _repeats_arrays(code) or not _may_repeat(code):
+    if len(code) < _MIN_ROLLED_LENGTH or _is_mostly_scalar(code) or not _repeats_arrays(code) or not _may_repeat(code):
         return code
     found = _LoopSearch(code, optimised).loop()
     return code if found is None else recover_small_loops(simplify.live(found), optimised)
@@ -211,6 +214,18 @@ def recover_loops(code):
         return code
     found = _LoopSearch(code).loop()
     return code if found is None else recover_loops(simplify.live(found))
+
+
+def _is_mostly_scalar(code):
+    """Return whether a program is so short, and has so few calls and so few arrays that stay arrays, that loops cost.
+
+    Other passes take 0.1 us for an instruction on scalars, less than the search for loops.
+    """
+    if len(code) > _MAX_SCALAR_LENGTH:
+        return False
+    sizes = np.array([math.prod(type[1]) if k > FLAG else 0 for k, type in enumerate(code.types)])
+    heavy = (code.op == Op.CALL) | (_computes_arrays(code.op, code.type) & (sizes[code.type] > _MAX_TINY))
+    return int(heavy.sum()) < _MAX_HEAVY_SHARE * len(code)
 
 
 def _repeats_arrays(code):
