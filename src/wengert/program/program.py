@@ -154,7 +154,8 @@ class Program(Runner):
         """
         if not self._rolls_small or self._exact or "loop_recovery" in self._disabled:
             return self
-        runs = runs_to_pay(self._vectorised_ir())
+        code = self._vectorised_ir()
+        runs = 0 if self._runs_once(code) else runs_to_pay(code)
         if not runs:
             return self
         made = copy.copy(self)
@@ -190,12 +191,27 @@ class Program(Runner):
         """Run the last stage of the pipeline before the VM."""
         if self._exact:
             return self._passed("run", self._listing)
-        return self._passed("run", self._vectorised_ir(), scalars=self._scalar_ir())
+        code = self._vectorised_ir()
+        return self._passed("run", code, repeats=not self._runs_once(code), scalars=self._scalar_ir())
 
-    def _passed(self, stage, code, runs=1, **given):
-        """Run one stage of the pipeline with this program's options; `given` are arguments of the stage."""
-        options = self._may_vectorise, self._keeps_arrays, self._gathers, self._tier == "llvm", runs, self._disabled
-        loops = self._rolls_small, self._unrolls
+    def _runs_once(self, code):
+        """Return whether no argument is read, so that calls after the first one return its outputs.
+
+        Captured values may be read, as the weights of a linear function are by its gradient: they seldom change.
+        """
+        if not all(is_loop(call) and not call.compute.body.calls for call in code.calls):
+            return False
+        uses = simplify.uses(code)
+        return not any(uses[v] for v in code.inputs[: self._form.count])
+
+    def _passed(self, stage, code, runs=1, repeats=True, **given):
+        """Run one stage of the pipeline with this program's options; `given` are arguments of the stage.
+
+        `repeats`: whether work that pays after some calls is done.
+        """
+        gathers, unrolls = self._gathers and repeats, self._unrolls and repeats
+        options = self._may_vectorise, self._keeps_arrays, gathers, self._tier == "llvm", runs, self._disabled
+        loops = self._rolls_small, unrolls
         return pipeline.run(stage, code, pipeline.Options(self._exact, *options, *loops), **given)
 
     @property

@@ -37,7 +37,7 @@ from wengert.program.passes import simplify, vectorise
 
 _FLOAT = np.dtype(float)
 #: by opcode: which of the columns a, b and c hold value ids
-_VALUE_COLUMNS = np.array([columns_named(op) for op in range(Op.OPS)])
+VALUE_COLUMNS = np.array([columns_named(op) for op in range(Op.OPS)])
 _IS_LEAF = marked(opcodes(access=""))[:-1]
 _SUMS = OPCODES["add"], OPCODES["subtract"]
 _DATA_MOVEMENT = (Op.LOAD, Op.VIEW, Op.PLACE, Op.PACK, Op.STOP)
@@ -272,7 +272,7 @@ class _LoopSearch:
         self.computing = np.flatnonzero(~_IS_LEAF[self.op] & ~self.is_fill)
         self.position = np.full(len(code), -1, dtype=np.int64)
         self.position[self.computing] = np.arange(len(self.computing))
-        named = _VALUE_COLUMNS[self.op]
+        named = VALUE_COLUMNS[self.op]
         columns = ((1, code.a), (2, code.b), (4, code.c))
         self.read = np.array([np.where(named & bit, column, -1) for bit, column in columns], dtype=np.int64)
         self.read[:, np.isin(self.op, (Op.CALL, Op.PACK))] = -1

@@ -283,8 +283,16 @@ def _recover_small_loops(code, state):
     return loop_recovery.recover_small_loops(code, lambda body: run("step", body, state.options).code)
 
 
+def _with_expanded_calls(code, run):
+    """As `_scalarise_calls`, before loops are unrolled, so that no call is expanded in each iteration."""
+    if not (run.has("scalarise") and any(map(scalarise.is_expanded_late, code.calls))):
+        return code
+    found = scalarise.replace_small_arrays(code, to_run=True)
+    return found if scalarise.nanoseconds(found) < scalarise.nanoseconds(code) else code
+
+
 def _unroll_short_loops(code, run):
-    found = unroll_loops.unroll_short_loops(code)
+    found = unroll_loops.unroll_short_loops(code, lambda part: _with_expanded_calls(part, run))
     if found is not code:
         found = run._scalars = _simplify(found, run)
     return found

@@ -15,13 +15,14 @@ Muchnick (1997), Advanced compiler design and implementation, section 17.4.3 (lo
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from wengert.program.ir.ir import Listing, c_strides, kind_of, operands
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes import cost
-from wengert.program.passes.loop_recovery import FLAG, Loop, is_loop
+from wengert.program.passes.loop_recovery import FLAG, VALUE_COLUMNS, Loop, is_loop
 
 _FLOAT = np.dtype(float)
 #: instructions that cost little to lower
@@ -32,10 +33,14 @@ _MAX_LENGTH, _MAX_ARRAYS, _MAX_ARRAYS_AMONG_SCALARS = 1 << 17, 2000, 4000
 _MAX_SHARE = 0.1
 
 
-def unroll_short_loops(code: Listing) -> Listing:
-    """Return the program with its loops unrolled if they are short; the same program if not, or if there are none."""
+def unroll_short_loops(code: Listing, optimised: Callable[[Listing], Listing] = lambda body: body) -> Listing:
+    """Return the program with its loops unrolled if they are short; the same program if not, or if there are none.
+
+    `optimised` is applied to the bodies and to the code around them first.
+    """
     chosen = _short_loops(code)[0]
-    return _Unroller(code, {id(loop) for loop in chosen}).run() if chosen else code
+    bodies = {id(loop): optimised(loop.body) for loop in chosen}
+    return _Unroller(optimised(code), bodies).run() if chosen else code
 
 
 def runs_to_pay(code: Listing) -> int:
@@ -78,8 +83,8 @@ class _Unroller:
     instruction needs the array.
     """
 
-    def __init__(self, code, chosen):
-        self.code, self.chosen = code, chosen
+    def __init__(self, code, bodies):
+        self.code, self.bodies = code, bodies
         self.made = code.beginning()
         self.of = np.full(len(code), -1, dtype=np.int32)
         self.results: dict[int, tuple[Loop, dict]] = {}
@@ -87,18 +92,40 @@ class _Unroller:
 
     def run(self):
         code, op, a, b = self.code, self.code.op, self.code.a, self.code.b
-        for i in range(len(code)):
-            if op[i] == Op.CALL and id(code.calls[a[i]].compute) in self.chosen:
+        done = 0
+        for i in self._readers(op):
+            self._take(np.arange(done, i, dtype=np.int32))
+            done = i + 1
+            if op[i] == Op.CALL and id(code.calls[a[i]].compute) in self.bodies:
                 self._unroll(i, code.calls[a[i]])
             elif op[i] in (Op.VIEW, Op.LOAD) and int(a[i]) in self.results and self._read(i, int(a[i]), int(b[i])):
                 pass
             else:
                 for v in operands(code, i):
                     self._value(v)
-                self.made.take(code, np.array([i], dtype=np.int32), self.of)
+                self._take(np.array([i], dtype=np.int32))
+        self._take(np.arange(done, len(code), dtype=np.int32))
         self.made.inputs = self.of[code.inputs].tolist()
         self.made.outputs = [self._value(v) for v in code.outputs]
         return self.made
+
+    def _readers(self, op):
+        """Return the loops, and the instructions that read their results or parts of these, in order."""
+        code, columns = self.code, (self.code.a, self.code.b, self.code.c)
+        long = np.flatnonzero((op == Op.CALL) | (op == Op.PACK)).tolist()
+        is_part, found = np.zeros(len(code), dtype=bool), np.zeros(len(code), dtype=bool)
+        loops = [i for i in np.flatnonzero(op == Op.CALL).tolist() if id(code.calls[columns[0][i]].compute) in self.bodies]
+        is_part[loops] = True
+        is_part |= ((op == Op.VIEW) | (op == Op.LOAD)) & is_part[columns[0]]
+        for k, column in enumerate(columns):
+            found |= (VALUE_COLUMNS[op] >> k & 1).astype(bool) & (column >= 0) & is_part[column]
+        found[long] = [i in loops or bool(is_part[operands(code, i)].any()) for i in long]
+        return np.flatnonzero(found).tolist()
+
+    def _take(self, ids):
+        """Copy instructions."""
+        if len(ids):
+            self.made.take(self.code, ids, self.of)
 
     def _value(self, v):
         """Return the new id of a value, which is stored first if only its parts are known."""
@@ -169,8 +196,8 @@ class _Unroller:
     # ------------------------------------------------------------------------------------------ iterations
 
     def _unroll(self, i, call):
-        loop, made = call.compute, self.made
-        body, carried, first = loop.body, loop.carried, loop.carried + loop.kept
+        loop, made, body = call.compute, self.made, self.bodies[id(call.compute)]
+        carried, first = loop.carried, loop.carried + loop.kept
         values = list(call.operands)
         current = [self._in_type(self._value(v), kind_of(body, u)) for v, u in zip(values[:carried], body.inputs)]
         of = np.full(len(body), -1, dtype=np.int32)
