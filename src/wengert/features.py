@@ -65,11 +65,39 @@ def parameters_of(fun):
     This is a Python function because Cython functions have no frame: an observer of calls would attribute the call of
     `inspect` to the user's code. For the same reason it returns plain attributes, which `inspect` has as properties.
     """
+    written = _in_python(fun)
+    if written is not None:
+        return _parameters_in_python(written)
     try:
         found = signature_of(fun).parameters.values()
     except (ValueError, TypeError):
         return None
     return [Parameter(each.name, each.kind.name, each.default) for each in found]
+
+
+def _in_python(fun):
+    """Return the Python function whose parameters are those of a function; None if `inspect` must find them."""
+    while "__wrapped__" in getattr(fun, "__dict__", ()) and "__signature__" not in fun.__dict__:
+        fun = fun.__wrapped__
+    return fun if type(fun) is types.FunctionType and "__signature__" not in fun.__dict__ else None
+
+
+def _parameters_in_python(fun):
+    """As `parameters_of` for a Python function, from its code: `inspect` takes 0.1 ms."""
+    code, given, named = fun.__code__, fun.__defaults__ or (), fun.__kwdefaults__ or {}
+    count, first, flags = code.co_argcount, code.co_argcount - len(given), code.co_flags
+    names, empty = code.co_varnames, inspect.Parameter.empty
+    found = []
+    for i, name in enumerate(names[:count]):
+        kind = "POSITIONAL_ONLY" if i < code.co_posonlyargcount else "POSITIONAL_OR_KEYWORD"
+        found.append(Parameter(name, kind, given[i - first] if i >= first else empty))
+    last = count + code.co_kwonlyargcount
+    if flags & inspect.CO_VARARGS:
+        found.append(Parameter(names[last], "VAR_POSITIONAL", empty))
+    found += [Parameter(name, "KEYWORD_ONLY", named.get(name, empty)) for name in names[count:last]]
+    if flags & inspect.CO_VARKEYWORDS:
+        found.append(Parameter(names[last + bool(flags & inspect.CO_VARARGS)], "VAR_KEYWORD", empty))
+    return found
 
 
 class Parameter:
