@@ -23,16 +23,18 @@ from wengert.core.frames import at as _at
 from wengert.core.levels import is_tracing as _is_tracing
 from wengert.core.operands.var import is_traced as _is_traced
 from wengert.core.operands.var import plain as _plain
+from wengert.deferred import deferred as _deferred
 from wengert.errors import ConvergenceError as _ConvergenceError
 from wengert.errors import UnsupportedFunctionError as _UnsupportedFunctionError
 from wengert.implicit.stripped import stripped as _stripped
 from wengert.implicit.theorem import implicit as _implicit
 from wengert.implicit.theorem import plain_function as _plain_function
 from wengert.rules.scipy import sparse as _rules
-from wengert.scipy import linalg as _linalg
 from wengert.scipy import namespace as _namespace
 from wengert.scipy.sparse.traced import holds_traced as _holds_traced
 from wengert.scipy.sparse.traced import if_traced as _if_traced
+
+_linalg = _deferred("wengert.scipy.linalg")  # few programs need it, and it takes long to import
 
 
 def _entries(A):
@@ -427,7 +429,7 @@ def _of_dense(name, fun):
     return call
 
 
-expm, inv = _of_dense("expm", _linalg.expm), _of_dense("inv", _linalg.inv)
+expm, inv = (_of_dense(name, lambda A, name=name: getattr(_linalg, name)(A)) for name in ("expm", "inv"))
 
 
 @_if_traced(_scipy)
