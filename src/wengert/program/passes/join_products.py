@@ -23,6 +23,7 @@ doi:10.1145/77626.79170
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,6 +52,8 @@ class _Row(NamedTuple):
 
 def join_products(code: Listing) -> Listing:
     """Return the program with products joined; the same program if there are none."""
+    if not any(len(shape) == 2 and math.prod(shape) >= MIN_ELEMENTS for _, shape, _ in code.types):
+        return code
     places = np.flatnonzero(code.op == Op.CALL)
     if len(places) < MIN_PRODUCTS:
         return code

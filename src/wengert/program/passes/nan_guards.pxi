@@ -126,17 +126,19 @@ def with_one_guard(Listing code):
     cdef Block block
     cdef int32_t *of
     cdef list guards = []
+    cdef bytearray is_merged = bytearray(max(1, code.n))
+    cdef unsigned char *merged = is_merged
     for i in range(code.n):
         if is_check_of_squares(code, i):
             guards.append(i)
+            merged[i] = 1
     if len(guards) < 2:
         return code
     found = code.successor()
     block = take(code.n * sizeof(int32_t))
     of = <int32_t *>block.data
-    merged = set(guards)
     for i in range(code.n):
-        of[i] = -1 if i in merged else copied(code, i, of, found)
+        of[i] = -1 if merged[i] else copied(code, i, of, found)
     for v in {code.as_[code.as_[<int32_t>i]]: None for i in guards}:
         total = of[v] if total < 0 else emit(found, WG_ADD, total, of[v], -1, SCALAR)
     found.guard(emit(found, ISNAN, total, -1, -1, FLAG), *code.guards[code.bs[<int32_t>guards[0]]])
