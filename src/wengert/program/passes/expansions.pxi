@@ -5,6 +5,8 @@
 
 #: source location of the guard on pivots: LAPACK's rounding may differ by an ulp, so that only calling f decides
 SINGULAR = "a matrix of numpy.linalg is singular"
+#: that of the guard on norms: at infinity the derivative is NaN by their rule, and 0 by that of the square root
+INFINITE = "a norm of numpy.linalg is infinite"
 cdef int SQRT = OPCODES["sqrt"]
 
 
@@ -54,7 +56,10 @@ def expand_norm(Scalariser self, i, call):
     found = self.factor(call, call.args[0], False, MAX_REDUCED)
     if found is None or len(found[0]) != 1:
         return None
-    return [self.sqrt_or_zero(self.add_all([self.multiply(v, v) for v in found[1]()]))]
+    total = self.add_all([self.multiply(v, v) for v in found[1]()])
+    if not self.to_run:
+        self.squares.append(total)
+    return [self.sqrt_or_zero(total)]
 
 
 def reduction_rule(fold, values_alone=math.inf):

@@ -108,9 +108,10 @@ cdef class Scalariser:
     cdef list orders            # by type id: offsets of the elements in order; None: not a small array
     cdef dict store_offsets     # offsets of stores, by view and dtype
     cdef bint to_run            # whether the program will not be differentiated
+    cdef list squares           # squares of norms, whose derivatives are those of `norm` only if they are finite
 
     def __cinit__(self, Listing code, list orders, bint to_run):
-        self.to_run, self.orders = to_run, orders
+        self.to_run, self.orders, self.squares = to_run, orders, []
         self.room = take(code.n * sizeof(int32_t))
         self.of = <int32_t *>self.room.data
         self.code, self.found = code, code.successor()
@@ -128,6 +129,10 @@ cdef class Scalariser:
                 self.of[i] = copied(self.code, i, self.of, self.found)
                 if self.code.ops[i] == GUARD:       # the value that the guard belongs to may no longer exist
                     self.found.cs[self.of[i]] = -1
+        if self.squares:
+            total = self.add_all(self.squares)      # none is negative
+            is_changed = emit(self.found, ISNAN, self.subtract(total, total), -1, -1, FLAG)
+            self.found.guard(is_changed, False, INFINITE)
         self.found.inputs = [self.of[<int32_t>v] for v in self.code.inputs]
         self.found.outputs = [self.materialise(v) for v in self.code.outputs]
         return self.found

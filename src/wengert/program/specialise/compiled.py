@@ -43,7 +43,7 @@ from wengert.program import record
 from wengert.program.ir.call import perturbed
 from wengert.program.ir.identity import Same
 from wengert.program.passes import pipeline
-from wengert.program.passes.scalarise import SINGULAR
+from wengert.program.passes.scalarise import INFINITE, SINGULAR
 from wengert.program.program import checked_tier
 from wengert.program.signature import as_floats
 from wengert.program.specialise import as_primitive, freezing
@@ -611,7 +611,8 @@ class Compiled(Caller):
                 break
             except GuardError as error:  # a derivative rule branches differently here, for example on NaN
                 if not assumes_finite:
-                    return "" if isinstance(self.f, Operator) or SINGULAR in str(error) else _OTHER_BRANCH
+                    is_special = any(place in str(error) for place in (INFINITE, SINGULAR))
+                    return "" if isinstance(self.f, Operator) or is_special else _OTHER_BRANCH
                 reading.frozen, assumes_finite = frozen, False
         path = Path(program, self._next_due(1))
         matches = self._agrees(path, _restored(program, y), expected, reading, args, kwargs, leaves)
