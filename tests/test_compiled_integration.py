@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.integrate import ODEintWarning, odeint, solve_ivp
 
 import wengert as wg
-from wengert.program.integration import shared
+from wengert.program.integration import shared, sweeps
 from wengert.program.integration.calls import Integration
 from wengert.program.ir import reference
 
@@ -908,6 +908,76 @@ def test_an_implicit_method_that_needs_more_memory_runs_eagerly():
 
     p = np.array([0.3])
     assert wg.compile(wg.grad(loss))(p) == pytest.approx(-10 * np.exp(-3.0), rel=1e-4)
+
+
+def test_adjoint_equations_stop_where_memory_ends(monkeypatch):
+    """The limit is examined while the equations are solved, not afterwards."""
+    steps = []
+    size_of = sweeps.Continuous.size_of
+    monkeypatch.setattr(sweeps.Continuous, "size_of", lambda self, n: steps.append(n) or size_of(self, n))
+
+    def loss(p):
+        found = wg.scipy.integrate.solve_ivp(
+            lambda t, y: -p[0] * np.cos(20 * t) * y, (0.0, 10.0), [1.0], "BDF", [10.0],
+            memory="1kB", sensitivity="adjoint", rtol=1e-3, atol=1e-3,
+        )  # fmt: skip
+        return found.y[0, -1]
+
+    with pytest.raises(wg.ConvergenceError, match="needs more memory"):
+        wg.grad(loss, np.array([0.3]))
+    assert max(steps) == 18  # of 7 arrays of one number
+
+
+# ---- right-hand sides and events that do not depend on the state
+
+
+def constant_rate(x, method, branch=False):
+    def rate(t, y):
+        return [2.0] if t < 1.0 or not branch else [0.5]
+
+    return solve_ivp(rate, (0.0, 2.0), x[:1], method, [0.5, 2.0], max_step=0.25, **TIGHT).y[0]
+
+
+def constant_rate_until(x, method):
+    def level(t, y):
+        return y[0] - x[1]
+
+    level.terminal = True
+    return solve_ivp(lambda t, y: [2.0], (0.0, 2.0), x[:1], method, events=[level, lambda t, y: 1.0], **TIGHT).t[-1]
+
+
+def constant_complex_rate(x, method):
+    y = solve_ivp(lambda t, y: [2.0j * t], (0.0, 2.0), x[:1] + 1j * x[1:], method, [2.0], **TIGHT).y[0, 0]
+    return np.real(y) + 3.0 * np.imag(y)
+
+
+# function, methods, value, Jacobian
+CONSTANT = [
+    (constant_rate, METHODS, [1.9, 4.9], [[1, 0], [1, 0]]),
+    (lambda x, method: constant_rate(x, method, True), METHODS, [1.9, 3.4], [[1, 0], [1, 0]]),
+    (constant_rate_until, METHODS, 0.2, [-0.5, 0.5]),
+    (constant_complex_rate, ["RK45", "BDF"], 16.8, [1, 3]),
+]
+
+
+@pytest.mark.parametrize(("f", "method", "value", "jacobian"), [(f, m, *e) for f, ms, *e in CONSTANT for m in ms])
+def test_constant_right_hand_sides(f, method, value, jacobian):
+    x = np.array([0.9, 1.3])
+    program = wg.record(lambda x: f(x, method), x)
+    assert error(program(x), value) < 1e-6
+    for found in (wg.jacobian(f, x, args=(method,)), wg.jacobian(f, x, args=(method,), mode="forward")):
+        assert error(found, jacobian) < 1e-6
+    assert error(program.jacobian()(x), jacobian) < 1e-6
+
+
+def test_constant_branches_on_the_state_are_jumps():
+    def f(x):
+        found = solve_ivp(lambda t, y: [1.0 if y[0] < x[0] else 2.0], (0.0, 2.0), [0.0], rtol=1e-8, atol=1e-10)
+        return found.y[0, -1]
+
+    for derivative in (wg.grad(f), wg.compile(wg.grad(f))):
+        with pytest.raises(wg.NonSmoothError, match=r"jumps at t = 0\.8"):
+            derivative(np.array([0.8]))
 
 
 # ---- programs

@@ -147,6 +147,16 @@ def on_pairs(f: Callable) -> Callable:
     return lambda t, y: pairs(f(t, from_pairs(y)))
 
 
+def with_time(f: Callable) -> Callable:
+    """Return a function of time and state whose result is traced, as programs need, also where that of `f` is constant."""
+
+    def traced(t, y):
+        found = f(t, y)
+        return found if is_traced(found) else found + 0.0 * t
+
+    return traced
+
+
 class Last:
     """Stands for an array whose last axis, of all steps, has an unknown length: only the last items can be read.
 
@@ -320,6 +330,7 @@ class _Recorded:
 
     def traced(self, f, x, size):
         """Return the slice of a function of time and state at x = [t, y]."""
+        f = with_time(f)
         return sliced(self.around, lambda z: f(z[0], z[1:]), x, (size,), self.name, True)
 
     def trace(self, x):

@@ -40,6 +40,7 @@ from wengert.scipy.recorded_integration import (
     on_pairs,
     pairs,
     stepper_options,
+    with_time,
 )
 from wengert.transforms.explain import remark
 
@@ -125,7 +126,7 @@ class Native:
             own = parted(x[1 + n :], shapes) if shapes else []
             own = [v if s is None else wnp.reshape(from_pairs(v), s) for v, s in zip(own, complex_shapes)]
             f = right_hand_side(*abstracted.frozen.filled(own))
-            return (on_pairs(f) if self.is_complex else f)(x[0], x[1 : 1 + n].copy())
+            return with_time(on_pairs(f) if self.is_complex else f)(x[0], x[1 : 1 + n].copy())
 
         return rates
 
