@@ -148,7 +148,7 @@ def on_pairs(f: Callable) -> Callable:
 
 
 def with_time(f: Callable) -> Callable:
-    """Return a function of time and state whose result is traced, as programs need, also where that of `f` is constant."""
+    """Return a function of time and state whose result is traced, as programs need, even if that of `f` is constant."""
 
     def traced(t, y):
         found = f(t, y)
