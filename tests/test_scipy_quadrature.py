@@ -601,7 +601,7 @@ def test_programs_call_mirrors_by_name():
 REFUSED = {
     "epsabs": lambda p: quad(np.exp, 0, 1, epsabs=p),
     "limit": lambda p: quad(np.exp, 0, 1, limit=[p]),
-    "wvar": lambda p: quad(np.exp, 0, 1, weight="cos", wvar=p),
+    "wvar": lambda p: quad(np.exp, 0, 1, weight="alg", wvar=(p, 0.0)),
     "points": lambda p: quad(np.exp, 0, 1, points=[p]),
     "epsrel": lambda p: quad_vec(np.exp, 0, 1, epsrel=p),
     "rtol": lambda p: (cubature(lambda x: x[:, 0], [0], [1], rtol=p).estimate,),
@@ -757,3 +757,40 @@ def test_rules_in_programs_do_not_warn_of_integrals_at_other_operands():
     by_power = -quad(lambda t: t**-0.7 * np.log(t) * np.exp(-2 * t), 0, 1)[0]
     for derivative in (wg.grad, wg.jacobian):
         np.testing.assert_allclose(wg.compile(derivative(f))(x), [by_rate, by_power], rtol=1e-7)
+
+
+def cauchy_principal_value(p):
+    """That of 1 / (t - c) + t - c, whose integral is a difference of logarithms and squares."""
+    squares = ((2.0 - p[1]) ** 2 - (p[0] - p[1]) ** 2) / 2
+    return np.log((2.0 - p[1]) / (p[1] - p[0])) + squares
+
+
+#: integral in a parameter and the variable of the weight, and its closed form
+MOVED_WEIGHTS = {
+    "cos": (
+        lambda p: quad(lambda t, a: np.exp(-a * t), 0, np.inf, args=(p[0],), weight="cos", wvar=p[1])[0],
+        lambda p: p[0] / (p[0] ** 2 + p[1] ** 2),
+    ),
+    "sin": (
+        lambda p: quad(lambda t: p[0] * t, 0, p[0], weight="sin", wvar=p[1])[0],
+        lambda p: p[0] * (np.sin(p[0] * p[1]) / p[1] ** 2 - p[0] * np.cos(p[0] * p[1]) / p[1]),
+    ),
+    "cauchy": (
+        lambda p: quad(lambda t: 1 + (t - p[1]) ** 2, p[0], 2.0, weight="cauchy", wvar=p[1])[0],
+        cauchy_principal_value,
+    ),
+}
+
+
+@pytest.mark.parametrize("weight", MOVED_WEIGHTS)
+def test_weights_with_traced_variables(weight):
+    f, closed = MOVED_WEIGHTS[weight]
+    p = np.array([0.4, 1.3])
+    assert f(p) == pytest.approx(closed(p), rel=1e-9)
+    for derivative in (wg.grad(f), wg.jacobian(f, mode="forward"), wg.compile(wg.grad(f))):
+        np.testing.assert_allclose(derivative(p), wg.grad(closed, p), rtol=1e-7)
+    np.testing.assert_allclose(wg.hessian(f, p), wg.hessian(closed, p), rtol=1e-6)
+    value, _ = wg.value_and_grad(f, p)
+    assert value == f(p)
+    with pytest.raises(TracedValueError, match="a frequency wvar of zero"):
+        wg.grad(lambda w: quad(np.exp, 0, 1, weight="sin", wvar=w)[0])(0.0)

@@ -24,7 +24,7 @@ from wengert.core.dispatch.dispatch import replaced_value
 from wengert.core.levels import is_recording
 from wengert.core.operands import var
 from wengert.core.rebind.rebind import rebound
-from wengert.errors import NonSmoothError
+from wengert.errors import NonSmoothError, TracedValueError
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import in_derivative
 from wengert.program.integration.integrand import Callback
@@ -310,10 +310,13 @@ def warn(name: str, error: float, reason: str, limit: str = "limit") -> None:
 @mirrors(scipy.integrate.quad)
 def quad(name, given):
     """Partials are integrated one by one, at shared nodes."""
-    check_plain(name, "integral", given, "func", "a", "b", "args")
+    is_moved = given["weight"] in ("cos", "sin", "cauchy") and var.is_traced(given["wvar"])
+    check_plain(name, "integral", given, "func", "a", "b", "args", *(["wvar"] if is_moved else []))
     func, args = given.pop("func"), given.pop("args")
     args = args if isinstance(args, tuple) else (args,)
     a, b = (_limit(name, given.pop(key)) for key in "ab")
+    if is_moved:
+        return _with_moved_weight(name, func, args, a, b, given)
     if given.pop("complex_func"):
         real, imag = (_part_of_quad(part, name, func, args, a, b, given) for part in (np.real, np.imag))
         rest = [real[1] + 1j * imag[1]]
@@ -323,6 +326,37 @@ def quad(name, given):
     if str(given["weight"]).startswith("alg") and var.holds_traced((a, b)):
         return _algebraic(name, func, args, a, b, given)
     return _integrated(_integrand(name, func, args, a, b), a, b, _Quad(name, given), given["full_output"])
+
+
+def _with_moved_weight(name, func, args, a, b, options):
+    """Integrate with a weight that depends on a traced value, by a change of variables after which it does not.
+
+    That is the phase of a trigonometric weight, and the distance to the pole of Cauchy's.
+    """
+    if is_recording():
+        end_recording(f"{name} with a weight that depends on values")
+    wvar, plain, f = options["wvar"], float(plain_copy(options["wvar"])), rebound(func)
+    given, scale = {**options, "wvar": plain}, 1.0
+    if options["weight"] == "cauchy":
+        shift = wvar - plain
+        a, b = a - shift, b - shift
+
+        def moved(x, *args):
+            return f(x + shift, *args)
+
+    elif plain:
+        ratio = wvar / plain
+        a, b, scale = *[x if np.isinf(x) else x * ratio for x in (a, b)], 1.0 / ratio
+
+        def moved(x, *args):
+            return f(x / ratio, *args)
+
+    else:
+        raise TracedValueError(
+            f"{name}: the derivative in a frequency wvar of zero is not available: write the weight into the integrand"
+        )
+    y, *rest = quad(moved, a, b, args=args, **given)
+    return scale * y, *rest
 
 
 def _integrand(name, func, args, a, b):
