@@ -6,7 +6,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.integrate
-from scipy.integrate import RK45, odeint, solve_ivp
+from scipy.integrate import RK45, complex_ode, ode, odeint, solve_ivp
 
 import wengert as wg
 from wengert.scipy import sensitivities
@@ -761,3 +761,43 @@ def test_kinks_at_fixed_times_have_second_derivatives():
         return solve_ivp(lambda t, y: -p * np.abs(t - 1.0) * y, (0, 2), [1.0], "Radau", rtol=1e-9, atol=1e-11).y[0, -1]
 
     np.testing.assert_allclose(wg.hessian(final, 0.7), np.exp(-0.7), rtol=1e-6)
+
+
+# ---- scipy.integrate.ode
+
+
+def started(kind, f, y, integrator):
+    solver = kind(f).set_integrator(integrator)
+    return solver.set_initial_value(y, 0.0)
+
+
+#: solutions at a time by compiled code that ignores errors of the functions that it calls
+REFUSED_SOLVERS = {
+    "closure": lambda p: started(ode, lambda t, y: -p[0] * y, [1.0], "dopri5").integrate(1.0),
+    "parameter": lambda p: started(ode, lambda t, y, k: -k * y, [1.0], "lsoda").set_f_params(p[0]).integrate(1.0),
+    "complex": lambda p: started(complex_ode, lambda t, y: -1j * p[0] * y, [1.0], "vode").integrate(1.0),
+    "start": lambda p: started(ode, lambda t, y: -y, p, "dop853").integrate(1.0),
+    "time": lambda p: started(ode, lambda t, y: -y, [1.0], "dop853").integrate(p[0]),
+}
+
+
+@pytest.mark.parametrize("traced", REFUSED_SOLVERS)
+def test_traced_values_in_ode_are_refused_before_its_compiled_code_runs(traced, capfd):
+    f = REFUSED_SOLVERS[traced]
+    p = np.array([0.7])
+    for derivative in (wg.grad, wg.jvp, lambda f: wg.compile(wg.grad(f))):
+        args = (p,) if derivative is not wg.jvp else (p, p)
+        with pytest.raises(wg.TracedValueError, match=r"^scipy\.integrate\.(complex_)?ode: .* use solve_ivp"):
+            derivative(lambda p: np.abs(f(p)[0]))(*args)
+    assert capfd.readouterr().err == ""
+
+
+def test_plain_solutions_by_ode_are_those_of_scipy():
+    def f(p):
+        one = started(ode, lambda t, y: -2.0 * y, [1.0], "dopri5")
+        other = started(complex_ode, lambda t, y: -2j * y, [1.0], "dop853")
+        assert isinstance(one, ode) and isinstance(other, complex_ode)
+        return p[0] * (one.integrate(1.0)[0] + np.real(other.integrate(1.0)[0]))
+
+    p = np.array([0.7])
+    assert wg.grad(f)(p) * p == f(p) and wg.compile(wg.grad(f))(p) * p == f(p)
