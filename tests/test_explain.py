@@ -212,6 +212,8 @@ SENSITIVITIES = [
     (wg.grad, "BDF", {"sensitivity": "forward"}, "forward", "sensitivity='forward'", "Radau at 0.03 times"),
     (wg.grad, "BDF", {"sensitivity": "adjoint"}, "adjoint", "sensitivity='adjoint'", "BDF"),
     (wg.derivative, "RK45", {}, "forward", "forward mode", "DOP853"),
+    (wg.jvp, "RK45", {}, "forward", "forward mode", "DOP853"),
+    (wg.vjp, "Radau", {}, "discrete", "more than 1 by an implicit method", "Radau"),
     (wg.hvp, "RK45", {}, "discrete", "a derivative of higher order", "DOP853"),
 ]
 

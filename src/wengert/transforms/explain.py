@@ -14,7 +14,7 @@ from wengert.transforms import costs
 from wengert.transforms.costs import Plan
 from wengert.transforms.dense import JVP, VJP, Gradient, Jacobian
 from wengert.transforms.operators import Derivative, Operator
-from wengert.transforms.products import shape_of
+from wengert.transforms.products import Pullback, shape_of
 from wengert.transforms.second import Hessian, directions_at_once
 
 # operators without a choice of mode: mode, sweeps over the tape, reason
@@ -180,7 +180,11 @@ def _evaluated(known, args, kwargs):
     try:
         inputs, outputs = [leaf.shape for leaf in run.inputs], [shape_of(y) for y in run.outputs]
         n, m = sum(map(math.prod, inputs)), sum(map(math.prod, outputs))
-        if isinstance(known, Derivative) and not isinstance(known, Hessian):
+        if isinstance(known, VJP):
+            Pullback(run, known._single)(run.value())
+        elif isinstance(known, JVP):
+            known(args[0], args[0], *args[1:], **kwargs)
+        elif isinstance(known, Derivative) and not isinstance(known, Hessian):
             known._parts(run)
         plan = _plan(known, run, n, m)
         recorded = plan.mode != "forward"
