@@ -801,3 +801,19 @@ def test_plain_solutions_by_ode_are_those_of_scipy():
 
     p = np.array([0.7])
     assert wg.grad(f)(p) * p == f(p) and wg.compile(wg.grad(f))(p) * p == f(p)
+
+
+def test_without_output_times_or_before_the_first_one_the_result_is_scipys():
+    def event(t, y):
+        return y[0] - 0.9
+
+    event.terminal = True
+
+    def f(k, times):
+        found = solve_ivp(lambda t, y: -k * y, (0, 1), [1.0], t_eval=times, events=event, rtol=1e-9, atol=1e-12)
+        assert found.y == [] and len(found.t) == 0
+        return found.t_events[0][0]
+
+    for times in ([], [0.8, 0.9]):
+        for derivative in (wg.grad(f), wg.compile(wg.grad(f))):
+            assert derivative(0.5, times) == pytest.approx(np.log(0.9) / 0.25, rel=1e-6)

@@ -552,8 +552,7 @@ class _Integration:
         """Return times and states at them, with the bits of SciPy's."""
         if self.times is not None:
             t = self.times[: len(found.t)]
-            y = self.at(t).T if len(found.t) else found.y
-            return t, with_bits(found.y, y)
+            return t, with_bits(found.y, self.at(t).T) if len(found.t) else found.y
         states = iter(self.states if self.states and not self.has_own_steps else self.at(found.t[1:]))
         t, y = [self.span[0], *found.t[1:]], [self.y0, *(state for _, state in zip(found.t[1:], states))]
         if found.status == 1:

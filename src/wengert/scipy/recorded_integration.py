@@ -107,6 +107,8 @@ def recorded_solution(name: str, f: Callable, span: tuple, y0: Any, method: str,
             if is_last:
                 t, y = Last(name, t_events[ended_by][-1]), Last(name, y_events[ended_by][-1])
                 return recorded_result(t=t, y=y, **fields)
+            if not taken:
+                raise NotReplayable(f"{name} that ends before the first output time cannot be recorded")
             every, times = every[: 2 + taken], times[:taken]
     if call["dense_output"]:
         fields["sol"] = Dense(made, every[:2], is_complex)
