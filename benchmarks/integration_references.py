@@ -114,11 +114,7 @@ class Jet:
         return self.map(np.negative)
 
     def __add__(self, other):
-        x, y = aligned(self, other)
-        if isinstance(other, Jet):
-            return Jet(*added(x, y))
-        zero = np.arange(len(x[0])).reshape(-1, *[1] * (x[0].ndim - 1)) == 0  # constants have no tangents
-        return Jet(*added(x, [np.where(zero, part, 0.0) for part in y]))
+        return Jet(*added(*aligned(self, other, True)))
 
     def __sub__(self, other):
         return self + -other
@@ -187,21 +183,19 @@ class Jet:
         ])  # fmt: skip
 
 
-def aligned(x, y):
-    """Return the parts of both operands, with equal numbers of axes."""
+def aligned(x, y, adds=False):
+    """Return the parts of both operands, with equal numbers of axes; a sum needs the tangents of constants too."""
     y = y if isinstance(y, Jet) else Jet.of(y)
     ndim = max(x.parts[0].ndim, y.parts[0].ndim)
+    rows = max(len(x.parts[0]), len(y.parts[0]))
 
-    def wide(part):
-        return part.reshape(*part.shape[:2], *[1] * (ndim - part.ndim), *part.shape[2:])
+    def like(part):
+        part = part.reshape(*part.shape[:2], *[1] * (ndim - part.ndim), *part.shape[2:])
+        if len(part) < rows and (adds or len(part) > 1):
+            part = np.concatenate([part, np.zeros((rows - len(part), *part.shape[1:]))])
+        return part
 
-    x, y = ([wide(part) for part in each.parts] for each in (x, y))
-    rows = max(len(x[0]), len(y[0]))
-
-    def tall(part):
-        return np.concatenate([part, np.zeros((rows - len(part), *part.shape[1:]))]) if 1 < len(part) < rows else part
-
-    return [tall(part) for part in x], [tall(part) for part in y]
+    return [[like(part) for part in each.parts] for each in (x, y)]
 
 
 # ---- the method
