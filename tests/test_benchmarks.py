@@ -202,3 +202,5 @@ def test_jets_are_double_doubles_with_tangents():
             for row, exact in enumerate((f(mpmath.mpf(2)), mpmath.diff(f, 2))):
                 total = sum(mpmath.mpf(float(part[row, 0, 0])) for part in found.parts)
                 assert abs(total - exact) < 1e-28 * abs(exact)
+    for found in (x + integration_references.Jet.of(3.0), integration_references.Jet.of(3.0) + x):
+        assert found.parts[0].ravel().tolist() == [5.0, 1.0]  # a constant has no tangent
