@@ -153,7 +153,8 @@ cdef class Backward(Implicit):
         self.slopes, self.work = np.zeros(jacobian.count), np.zeros((8, size))
         self.start = np.array(y0, dtype=float).reshape(-1)
         if keep:
-            self.ends_of_steps, self.taken = np.empty((64, size)), np.empty((64, sizeof(Taken)), np.uint8)
+            self.ends_of_steps = np.empty((64, self.kept_size))
+            self.taken = np.empty((64, sizeof(Taken)), np.uint8)
         memcpy(d, doubles(self.start), size * sizeof(double))
         field.value(self.t0, d, d + size)
         h_abs = self.initial_step(primal, d, d + size, 1)
@@ -375,7 +376,7 @@ cdef class Backward(Implicit):
             taken = np.empty((2 * len(self.taken), sizeof(Taken)), np.uint8)
             taken[:len(self.taken)] = self.taken
             self.taken = taken
-        memcpy(doubles(self.ends_of_steps) + self.count * self.size, y, self.size * sizeof(double))
+        memcpy(doubles(self.ends_of_steps) + self.count * self.kept_size, y, self.kept_size * sizeof(double))
         (<Taken *>cnp.PyArray_DATA(self.taken))[self.count] = step
         return 0
 
@@ -385,9 +386,8 @@ cdef class Backward(Implicit):
         return self.ends_of_steps.nbytes + self.taken.nbytes
 
     def narrow(self, Field field):
-        """Drop the tangents from the steps that were kept: `field` is the right-hand side without them."""
+        """Prepare the adjoint of a run with a tangent that only controlled its steps; `field` is the one without it."""
         cdef Py_ssize_t n = self.states
-        self.ends_of_steps = np.ascontiguousarray(self.ends_of_steps[:, :n])
         self.start = self.start[:n].copy()
         self.set_field(field)
         self.work = np.zeros((8, n))

@@ -154,7 +154,7 @@ cdef class Collocation(Implicit):
         self.before, self.work = np.zeros((4, self.states)), np.zeros((12, self.size))
         self.slopes = np.zeros(jacobian.count)
         if keep:
-            self.starts, self.stages = np.empty((16, self.size)), np.empty((16, 3, self.size))
+            self.starts, self.stages = np.empty((16, self.kept_size)), np.empty((16, 3, self.kept_size))
         primal.value(self.t0, ys, f)
         h_abs = self.initial_step(primal, ys, f, 3)
         self.differentiate(self.t0, ys)
@@ -402,11 +402,13 @@ cdef class Collocation(Implicit):
 
     cdef int keep_step(self, double end, const double *y, const double *z) except -1:
         """Store a step: its end, the state at its start, and its stages."""
+        cdef Py_ssize_t r, n = self.kept_size
         self.keep_end(end)
         if self.count == self.starts.shape[0]:
             self.starts, self.stages = longer(self.starts), longer(self.stages)
-        memcpy(doubles(self.starts) + self.count * self.size, y, self.size * sizeof(double))
-        memcpy(doubles(self.stages) + 3 * self.count * self.size, z, 3 * self.size * sizeof(double))
+        memcpy(doubles(self.starts) + self.count * n, y, n * sizeof(double))
+        for r in range(3):
+            memcpy(doubles(self.stages) + (3 * self.count + r) * n, z + r * self.size, n * sizeof(double))
         return 0
 
     @property
@@ -415,10 +417,8 @@ cdef class Collocation(Implicit):
         return self.starts.nbytes + self.stages.nbytes
 
     def narrow(self, Field field):
-        """Drop the tangents from the steps that were kept: `field` is the right-hand side without them."""
+        """Prepare the adjoint of a run with a tangent that only controlled its steps; `field` is the one without it."""
         cdef Py_ssize_t n = self.states
-        self.starts = np.ascontiguousarray(self.starts[:, :n])
-        self.stages = np.ascontiguousarray(self.stages[:, :, :n])
         self.set_field(field)
         self.work = np.zeros((12, n))
 

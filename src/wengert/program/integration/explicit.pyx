@@ -129,7 +129,8 @@ cdef class Explicit(Stepper):
         self.work, self.spacing, self.is_full = np.empty((2, y.size)), 1, keep
         self.at_work = doubles(self.work)
         if keep:
-            self.kept, self.slopes = np.empty((64, y.size)), np.empty((64, self.stages + 1, y.size))
+            self.kept = np.empty((64, self.kept_size))
+            self.slopes = np.empty((64, self.stages + 1, self.kept_size))
         t = self.t0
         field.value(t, ys, ks)
         h_abs = self.initial_step(field, ys, ks, self.order)
@@ -345,11 +346,8 @@ cdef class Explicit(Stepper):
         return 0 if self.is_full else self.spacing
 
     def narrow(self, Field field):
-        """Drop the tangents from the steps that were kept: `field` is the right-hand side without them."""
+        """Prepare the adjoint of a run with a tangent that only controlled its steps; `field` is the one without it."""
         cdef Py_ssize_t n = self.states
-        self.kept = np.ascontiguousarray(self.kept[:, :n])
-        if self.is_full:
-            self.slopes = np.ascontiguousarray(self.slopes[:, :, :n])
         self.set_field(field)
         self.work = np.empty((2, n))
         self.at_work = doubles(self.work)
@@ -360,7 +358,8 @@ cdef class Explicit(Stepper):
         Without these, so many states are kept that the stages between two of them take about as much memory; the steps
         are computed again once, whatever the spacing.
         """
-        cdef Py_ssize_t i = self.count, line = self.size * sizeof(double), row = i // self.spacing
+        cdef Py_ssize_t i = self.count, r, n = self.kept_size, row = i // self.spacing
+        cdef double *stages
         self.keep_end(end)
         if i % self.spacing == 0:
             if row == self.kept.shape[0]:
@@ -372,14 +371,16 @@ cdef class Explicit(Stepper):
                         return 0
                 else:
                     self.kept = longer(self.kept)
-            memcpy(doubles(self.kept) + row * self.size, y, line)
+            memcpy(doubles(self.kept) + row * n, y, n * sizeof(double))
         if self.is_full:
             if i == self.slopes.shape[0]:
                 if 3 * self.slopes.nbytes > self.limit // 2:    # with the copy
                     self.is_full, self.slopes = False, None
                     return 0
                 self.slopes = longer(self.slopes)
-            memcpy(doubles(self.slopes) + i * (self.stages + 1) * self.size, k, (self.stages + 1) * line)
+            stages = doubles(self.slopes) + i * (self.stages + 1) * n
+            for r in range(self.stages + 1):
+                memcpy(stages + r * n, k + r * self.size, n * sizeof(double))
         return 0
 
     def adjoint(self, Pullback pullback, cnp.ndarray g):

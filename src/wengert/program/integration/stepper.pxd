@@ -16,6 +16,7 @@ cdef cnp.ndarray longer(cnp.ndarray x)
 
 cdef class Stepper:
     cdef Py_ssize_t states, copies, size, count, limit
+    cdef Py_ssize_t kept_size       # numbers of a state that are kept: without a tangent that only controls steps
     cdef Py_ssize_t highest         # the highest order of a tangent
     cdef cnp.ndarray rtol, atol, times, ends
     cdef public object monitor      # told of each step, see `Stepper.watched`; or None

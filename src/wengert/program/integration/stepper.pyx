@@ -79,6 +79,7 @@ cdef class Stepper:
     cdef int set_field(self, Field field) except -1:
         """Set the right-hand side."""
         self.field, self.size, self.states, self.copies = field, field.size, field.states, field.copies
+        self.kept_size = self.states if self.is_rough else self.size
         self.highest = field.highest
         return 0
 
