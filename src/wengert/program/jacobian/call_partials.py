@@ -41,6 +41,8 @@ _MAX_COMPUTED, _MAX_VIEWS = 9, 32
 _MAX_PRODUCTS = 96
 #: elements of a constant matrix without zeros, each of which adds a coefficient
 _MAX_DENSE_CONSTANT = 10_000
+#: share of nonzeros from which on a matrix counts as one without zeros
+_MIN_FULL_SHARE = 0.25
 
 
 def call(p: Any, i: int, a: int, b: int, c: int) -> list[Term]:
@@ -64,11 +66,37 @@ def require_rule(p: Any, i: int, call: Call, depends: list) -> None:
     if call.row is not None and call.row.kind == "constant":
         return
     _require_local(call)
-    if _special_rule(call) is not None or access.is_product(call) or access.moves(call):
+    if _special_rule(call) is not None or access.moves(call):
         return
-    for j, v in enumerate(call.operands):
-        if depends[v] and _axes_of(p, i, call, j) is None:
-            raise Refused(call.row.name)
+    has_partials = _may_have_partials if access.is_product(call) else _has_axes
+    if not all(has_partials(p, i, call, j) for j, v in enumerate(call.operands) if depends[v]):
+        raise Refused(call.row.name)
+
+
+def _has_axes(p, i, call, j):
+    return _axes_of(p, i, call, j) is not None
+
+
+def _may_have_partials(p, i, call, j):
+    """Return whether a product may have few enough partials in a factor; False only if any term of it is refused."""
+    found = _factors(p, call)
+    if found is None or not all(f.value is not None or f.operand == j or _is_full(f.constant) for f in found[0]):
+        return True  # a constant matrix may be sparse
+    factors, out = found
+    names = next((f.names for f in factors if f.operand == j), None)
+    if names is None:
+        return True
+    own, shape = p.type(call.operands[j])[1], p.type(i)[1]
+    axes = _mark_broadcast(tuple(out.index(x) if x in out else FREE for x in names), own, shape)
+    forward, backward = _counts(own, shape, axes)
+    return forward <= _MAX_PRODUCTS or backward <= _MAX_COMPUTED
+
+
+def _is_full(constant):
+    """Return whether a constant matrix is large, and has no sparsity of which coordinate form takes advantage."""
+    if matrices.is_sparse(constant) or constant.size <= _MAX_DENSE_CONSTANT:
+        return False
+    return np.count_nonzero(constant) > _MIN_FULL_SHARE * constant.size
 
 
 class _CallPartials(NamedTuple):
@@ -499,7 +527,7 @@ def _constant_matrix(p, i, factor, others, out):
         where, numbers = (coo.row, coo.col), coo.data
     else:
         summed = math.prod(n for name, n in zip(names, own) if name not in out)
-        is_full = np.count_nonzero(constant) > 0.25 * constant.size
+        is_full = np.count_nonzero(constant) > _MIN_FULL_SHARE * constant.size
         if (
             summed <= _MAX_COMPUTED
             or (is_full and summed <= _MAX_VIEWS)
