@@ -103,6 +103,23 @@ def test_numpy_error_state_is_set_and_reset_in_both_ways():
         assert np.geterr() == before
 
 
+def mixed(a, b=1, /, c=2, *rest, d, e=None, **others):
+    pass
+
+
+FUNCTIONS = (mixed, lambda *x, y=1: x, lambda: None, lambda **x: x, np.sum, np.linalg.solve, np.where, np.add, np.dot)
+
+
+@pytest.mark.parametrize("fun", [*FUNCTIONS, functools.wraps(mixed)(lambda: None), functools.partial(mixed, 1), max])
+def test_parameters_are_those_that_inspect_finds(fun):
+    try:
+        expected = [(x.name, x.kind.name, x.default) for x in features.signature_of(fun).parameters.values()]
+    except (ValueError, TypeError):
+        expected = None
+    found = features.parameters_of(fun)
+    assert (found and [(x.name, x.kind, x.default) for x in found]) == expected or found == expected == []
+
+
 def test_methods_are_found_through_super():
     class Base:
         def of(self, x):

@@ -423,6 +423,19 @@ def test_vector_norms_have_zero_derivative_at_origin(order):
     np.testing.assert_array_equal(wg.grad(lambda x: np.linalg.norm(x, order), np.zeros(3)), np.zeros(3))
 
 
+@pytest.mark.parametrize("at", [[inf, 1.0], [1.0, -inf, 2.0], [inf, -inf]])
+def test_compiled_norm_of_an_infinite_vector_has_the_derivative_of_its_rule(at):
+    """It is expanded to a square root, whose derivative is 0 there, while that of the norm is NaN."""
+    at = np.array(at)
+    norm, v = np.linalg.norm, np.ones_like(at)
+    gradient, tangent = wg.grad(wg.compile(norm)), wg.jvp(wg.compile(norm))
+    with np.errstate(invalid="ignore"):
+        for x in (v, at, 2.0 * v):
+            np.testing.assert_allclose(gradient(x), wg.grad(norm, x), rtol=1e-14)
+            np.testing.assert_allclose(tangent(x, v), wg.jvp(norm, x, v), rtol=1e-14)
+        assert wg.compile(lambda x: np.linalg.norm(x))(at) == inf
+
+
 # ---- products of vectors in the plane
 
 

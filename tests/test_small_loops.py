@@ -100,14 +100,14 @@ ALL = pytest.mark.parametrize("f", CASES, ids=lambda f: f.__name__)
 
 
 def rolled_gradient(f, x):
-    return wg.record(f, x)._with_loops().grad()
+    return wg.record(f, x)._with_loops(of_scalars=True).grad()
 
 
 @ALL
 def test_derivatives_are_those_of_the_unrolled_program(f):
     x, runs_as_loops = CASES[f]
     program = wg.record(f, x)
-    made = program._with_loops().grad()
+    made = program._with_loops(of_scalars=True).grad()
     assert [loop.backward for loop in loops_of(made._listing)] == [False, True]
     for loop in loops_of(made._listing):
         verify.check(loop.body)
@@ -132,7 +132,7 @@ def test_derivatives_are_those_of_the_unrolled_program(f):
 @ALL
 def test_disabled_pass_leaves_no_loops(f):
     x, _ = CASES[f]
-    program = wg.record(f, x, disable="loop_recovery")._with_loops()
+    program = wg.record(f, x, disable="loop_recovery")._with_loops(of_scalars=True)
     assert not loops_of(program.grad()._listing)
 
 
@@ -151,6 +151,59 @@ def test_iterations_that_only_add_stay_unrolled():
     made = rolled_gradient(potential, x)
     assert not loops_of(made._listing)
     np.testing.assert_allclose(made(x), wg.grad(potential, x), rtol=1e-11)
+
+
+def test_loops_of_mostly_scalar_code_stay_unrolled():
+    """Passes over scalars take less time than the search for loops, and the program is faster."""
+    x, _ = CASES[runge_kutta]
+    compiled = wg.compile(wg.grad(runge_kutta))
+    compiled(x)
+    program = path_of(compiled).program
+    assert not loops_of(program._listing) and program._later is None
+    for at in (x, 1.1 * x):
+        np.testing.assert_allclose(compiled(at), wg.grad(runge_kutta, at), rtol=1e-10)
+
+
+def test_functions_in_a_step_are_expanded_before_it_is_unrolled():
+    """One expansion serves all iterations; instructions between loops read their results."""
+
+    def f(x):
+        y, z = x, 2.0 * x
+        for u in INPUTS:
+            y = np.tanh(u * y) + np.max(y[:3])
+        for u in INPUTS:
+            z = np.sin(z * u) + np.mean(y) * np.sort(z)[2]
+        return np.sum(z * y[::-1]) + np.median(y[:5])
+
+    x = np.linspace(0.5, 1.5, 8)
+    compiled = wg.compile(wg.grad(f), tier="vm")
+    for at in (x, 0.9 * x):
+        np.testing.assert_allclose(compiled(at), wg.grad(f, at), rtol=1e-9)
+    program = path_of(compiled).program
+    assert loops_of(program._listing) and not loops_of(program._lowered_ir())
+
+
+def test_derivative_that_no_argument_affects_runs_as_loops():
+    """Later calls return its outputs, unless a captured value changes."""
+    weights = np.linspace(0.5, 1.5, 200)
+
+    def f(x):
+        for _ in range(20):
+            x = x.copy()
+            x[1:-1] = weights[0] * x[:-2] + weights[1:-1] * x[1:-1] + 0.3 * x[2:]
+        return np.sum(x)
+
+    x = RNG.normal(size=200)
+    compiled = wg.compile(wg.grad(f), tier="vm")
+    for scale in (1.0, 1.0, 0.5, 0.5):
+        weights *= scale
+        for at in (x, 2 * x):
+            np.testing.assert_allclose(compiled(at), wg.grad(f, at), rtol=1e-11)
+    program = path_of(compiled).program
+    assert loops_of(program._lowered_ir()) and program._vm.keeps
+    both = wg.compile(wg.value_and_grad(f), tier="vm")
+    np.testing.assert_allclose(both(x)[0], f(x), rtol=1e-11)
+    assert not loops_of(path_of(both).program._lowered_ir())
 
 
 def test_nan_in_a_step_of_the_derivative_fails_a_guard():
@@ -189,7 +242,7 @@ def path_of(compiled):
     return path
 
 
-@ALL
+@pytest.mark.parametrize("f", [f for f in CASES if f is not runge_kutta], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("recheck", ["auto", None])
 def test_short_loops_are_unrolled_when_that_pays(f, recheck):
     x, runs_as_loops = CASES[f]

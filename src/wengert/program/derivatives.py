@@ -149,7 +149,7 @@ def first_hessian(program, argnums):
     if program._exact or len(program._listing) < MIN_SWEPT_LENGTH:
         return None
     program._input("hessian", argnums)
-    rolled = program._with_loops()
+    rolled = program._with_loops(of_scalars=True)
     length, arrays = unrolled_size(rolled._vectorised_ir())
     if length < MIN_SWEPT_LENGTH:
         return None

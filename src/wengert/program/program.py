@@ -95,6 +95,7 @@ class Program(Runner):
     _rolls = True
     _rolls_small = False  # whether loops over small arrays are rolled: see `_with_loops`. Derivatives look for loops
     # only if the function has some
+    _rolls_scalars = False  # whether those over scalars are, too
     _unrolls = True  # whether those with short bodies are unrolled before the program runs
     _later: tuple | None = None  # after how many calls another form of the program pays, and a function that builds it
     _gathers = True  # whether stencil fusion runs
@@ -211,7 +212,7 @@ class Program(Runner):
         """
         gathers, unrolls = self._gathers and repeats, self._unrolls and repeats
         options = self._may_vectorise, self._keeps_arrays, gathers, self._tier == "llvm", runs, self._disabled
-        loops = self._rolls_small, unrolls
+        loops = self._rolls_small, unrolls, self._rolls_scalars
         return pipeline.run(stage, code, pipeline.Options(self._exact, *options, *loops), **given)
 
     @property
@@ -349,10 +350,10 @@ class Program(Runner):
             self._derived[key] = make()
         return self._derived[key]
 
-    def _with_loops(self):
+    def _with_loops(self, of_scalars=False):
         """Return a copy whose loops over small arrays are rolled, as are those of its derivatives by one sweep."""
         made = copy.copy(self)
-        made._rolls_small = True
+        made._rolls_small, made._rolls_scalars = True, of_scalars
         return made
 
     def _with_ir(self, listing: Listing) -> Program:
@@ -458,6 +459,7 @@ class Program(Runner):
         made = Program(name, run.code, self._form, result, self._exact, self._example, self._floats)
         made._rolls, made._tier, made._keeps_arrays = self._rolls, self._tier, self._keeps_arrays
         made._rolls_small = self._rolls_small and any(map(is_loop, self._vectorised_ir().calls))
+        made._rolls_scalars = self._rolls_scalars
         made._disabled, made._history, made._source = self._disabled, tuple(run.log), self._source
         made._assumes_finite = self._assumes_finite
         return made
@@ -593,7 +595,8 @@ class Program(Runner):
             raise MalformedProgram(f"this program is damaged: {error}. Record it again") from None
 
     #: optional attributes of a state, with their types
-    _optional = dict.fromkeys(("_rolls", "_rolls_small", "_unrolls", "_gathers", "_keeps_arrays"), bool)
+    _optional = dict.fromkeys(("_rolls", "_rolls_small", "_rolls_scalars"), bool)
+    _optional |= dict.fromkeys(("_unrolls", "_gathers", "_keeps_arrays"), bool)
     _optional |= dict.fromkeys(("_history", "_searches"), tuple)
     _optional |= {"_source": callable, "_assumes_finite": bool}
     _optional |= {"_tier": TIERS.__contains__, "_disabled": lambda x: type(x) is frozenset and x <= {*pipeline.names()}}

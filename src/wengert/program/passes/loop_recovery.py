@@ -194,15 +194,19 @@ def type_of_result(loop: Loop) -> tuple:
 # ---------------------------------------------------------------------------------------------- finding loops
 
 
-def recover_small_loops(code, optimised):
+def recover_small_loops(code, optimised, of_scalars=False):
     """Return the program with repeated iterations on small arrays rolled; `optimised` is applied to the bodies.
 
     Such a loop saves the time of later passes, which see its body once.
+    Loops of code that is mostly scalar are rolled only if `of_scalars`, because they cost more than they save if the
+    program is differentiated once.
     """
-    if len(code) < _MIN_ROLLED_LENGTH or _is_mostly_scalar(code) or not _repeats_arrays(code) or not _may_repeat(code):
+    if len(code) < _MIN_ROLLED_LENGTH or not _repeats_arrays(code) or not _may_repeat(code):
+        return code
+    if not of_scalars and _is_mostly_scalar(code):
         return code
     found = _LoopSearch(code, optimised).loop()
-    return code if found is None else recover_small_loops(simplify.live(found), optimised)
+    return code if found is None else recover_small_loops(simplify.live(found), optimised, of_scalars)
 
 
 def recover_loops(code):

@@ -89,6 +89,8 @@ class Options(NamedTuple):
         Whether loops over small arrays are rolled, which shortens the passes after.
     unrolls : bool
         Whether short loops are unrolled before the program runs.
+    rolls_scalars : bool
+        Whether loops over scalars are rolled, too.
     """
 
     exact: bool = False
@@ -100,6 +102,7 @@ class Options(NamedTuple):
     disabled: frozenset = frozenset()
     rolls_small: bool = False
     unrolls: bool = True
+    rolls_scalars: bool = False
 
 
 _DEFAULT = Options()
@@ -280,7 +283,8 @@ def _recover_loops(code, run):
 
 
 def _recover_small_loops(code, state):
-    return loop_recovery.recover_small_loops(code, lambda body: run("step", body, state.options).code)
+    optimised = lambda body: run("step", body, state.options).code
+    return loop_recovery.recover_small_loops(code, optimised, state.options.rolls_scalars)
 
 
 def _with_expanded_calls(code, run):

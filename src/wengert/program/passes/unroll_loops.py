@@ -114,11 +114,13 @@ class _Unroller:
         code, columns = self.code, (self.code.a, self.code.b, self.code.c)
         long = np.flatnonzero((op == Op.CALL) | (op == Op.PACK)).tolist()
         is_part, found = np.zeros(len(code), dtype=bool), np.zeros(len(code), dtype=bool)
-        loops = [i for i in np.flatnonzero(op == Op.CALL).tolist() if id(code.calls[columns[0][i]].compute) in self.bodies]
+        calls, reads = np.flatnonzero(op == Op.CALL), np.flatnonzero((op == Op.VIEW) | (op == Op.LOAD))
+        loops = [i for i in calls.tolist() if id(code.calls[columns[0][i]].compute) in self.bodies]
         is_part[loops] = True
-        is_part |= ((op == Op.VIEW) | (op == Op.LOAD)) & is_part[columns[0]]
+        is_part[reads] = is_part[columns[0][reads]]
         for k, column in enumerate(columns):
-            found |= (VALUE_COLUMNS[op] >> k & 1).astype(bool) & (column >= 0) & is_part[column]
+            named = np.flatnonzero((VALUE_COLUMNS[op] >> k & 1).astype(bool) & (column >= 0))
+            found[named] |= is_part[column[named]]
         found[long] = [i in loops or bool(is_part[operands(code, i)].any()) for i in long]
         return np.flatnonzero(found).tolist()
 
