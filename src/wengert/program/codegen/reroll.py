@@ -10,8 +10,8 @@ is that of the first period. Loops are items of the next round, so nested loops 
 
 from __future__ import annotations
 
-import itertools
-import operator
+import collections
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,9 @@ _MIN_ITERATIONS, _MIN_SAVED = 3, 24
 
 #: items in a loop body
 _MAX_PERIOD = 1024
+
+#: share of the instructions left by a round above which further rounds are not expected to halve them
+_MAX_PROGRESS = 0.9
 
 #: once a period covers this share of the code, longer ones are not tried
 _SUFFICIENT_COVERAGE = 0.3
@@ -39,23 +42,25 @@ class Item(NamedTuple):
     key: object
     base: list
     size: int  # unrolled instructions
+    left: int = 1  # instructions to emit, with loop bodies counted once
 
 
-def rolled(items: list[Item]) -> list[Item]:
-    """Replace repeated items by loops until none is left."""
+def rolled(items: list[Item], most: float = math.inf) -> list[Item]:
+    """Replace repeated items by loops until none is left, or until it is clear that more than `most` will be."""
     numbers: dict = {}
-    while True:
-        found = _round(items, numbers)
-        if found is None:
-            return items
-        items = found
+    left = count(items)
+    while (found := _round(items, numbers)) is not None:
+        items, before, left = found, left, count(found)
+        if left > max(2 * most, _MAX_PROGRESS * before):
+            break
+    return items
 
 
 def _round(items, numbers):
     """Roll the shortest period that covers much of the code, or the best one; None if nothing repeats."""
     keys = np.array([numbers.setdefault(item.key, len(numbers)) for item in items])
-    hashes = np.array([_linear_hash(item.base) for item in items], np.uint64)
-    weight = np.concatenate([[0], np.cumsum([_count(item.key) for item in items])])
+    hashes = _linear_hashes([item.base for item in items])
+    weight = np.concatenate([[0], np.cumsum([item.left for item in items])])
     most, best = 0, None
     for period in range(1, min(_MAX_PERIOD, len(items) // _MIN_ITERATIONS) + 1):
         runs = _runs(keys, hashes, weight, period)
@@ -76,12 +81,18 @@ def _round(items, numbers):
     return [*found, *items[end:]] if found else None
 
 
-_WEIGHTS = np.random.default_rng(0).integers(1, 1 << 63, 64).tolist()
+_WEIGHTS = np.random.default_rng(0).integers(1, 1 << 63, 64).astype(np.uint64)
 
 
-def _linear_hash(base):
-    """Hash a base linearly: it grows by a constant if all integers do, and hardly ever otherwise."""
-    return sum(map(operator.mul, base, itertools.cycle(_WEIGHTS))) & 0xFFFFFFFFFFFFFFFF
+def _linear_hashes(bases):
+    """Hash each base linearly: it grows by a constant if all integers do, and hardly ever otherwise."""
+    found, alike = np.zeros(len(bases), np.uint64), collections.defaultdict(list)
+    for i, base in enumerate(bases):
+        alike[len(base)].append(i)
+    for n, places in alike.items():
+        numbers = np.array([bases[i] for i in places], np.int64).astype(np.uint64).reshape(-1, n)
+        found[places] = (numbers * np.resize(_WEIGHTS, n)).sum(axis=1, dtype=np.uint64)
+    return found
 
 
 def _runs(keys, hashes, weight, period):
@@ -113,13 +124,9 @@ def _loop(items, period):
         return None
     keys, widths = tuple([x.key for x in items[:period]]), tuple([len(x.base) for x in items[:period]])
     key = Loop(len(rows), keys, widths, tuple(moved[0].tolist()))
-    return Item(key, rows[0], sum(x.size for x in items))
+    return Item(key, rows[0], sum(x.size for x in items), count(items[:period]))
 
 
 def count(items: list[Item]) -> int:
     """Count the instructions to emit, with loop bodies counted once."""
-    return sum(_count(item.key) for item in items)
-
-
-def _count(key):
-    return sum(map(_count, key.keys)) if isinstance(key, Loop) else 1
+    return sum([item.left for item in items])

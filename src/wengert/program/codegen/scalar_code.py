@@ -69,7 +69,7 @@ class ScalarCode:
             self.add(("keep",), [slot], [slot])
         items = self.items
         if len(items) > MAX_STATEMENTS_OF_FUNCTION:
-            items = reroll.rolled(items)
+            items = reroll.rolled(items, MAX_STATEMENTS)
         left = reroll.count(items)
         if left > MAX_STATEMENTS:
             raise Refused(f"{left} scalar instructions outside loops, limit {MAX_STATEMENTS}")
