@@ -36,11 +36,10 @@ _MAX_SHARE = 0.1
 def unroll_short_loops(code: Listing, optimised: Callable[[Listing], Listing] = lambda body: body) -> Listing:
     """Return the program with its loops unrolled if they are short; the same program if not, or if there are none.
 
-    `optimised` is applied to the bodies and to the code around them first.
+    `optimised` is applied to the bodies first.
     """
     chosen = _short_loops(code)[0]
-    bodies = {id(loop): optimised(loop.body) for loop in chosen}
-    return _Unroller(optimised(code), bodies).run() if chosen else code
+    return _Unroller(code, {id(loop): optimised(loop.body) for loop in chosen}).run() if chosen else code
 
 
 def runs_to_pay(code: Listing) -> int:
