@@ -16,9 +16,9 @@ def traces(monkeypatch):
     """Return the names of traced rules, starting from an empty cache."""
     found, listed = [], source_transform.listed
 
-    def counted(function, examples, name, *rest):
+    def counted(function, examples, name, *rest, **options):
         found.append(name)
-        return listed(function, examples, name, *rest)
+        return listed(function, examples, name, *rest, **options)
 
     monkeypatch.setattr(source_transform, "listed", counted)
     wg.clear_caches()
@@ -282,9 +282,9 @@ def test_rules_traced_at_small_shapes_are_those_at_full_shapes(name, word, monke
     f, x = (RESIZED | NOT_RESIZED)[name]
     sizes, listed = [], source_transform.listed
 
-    def measured(function, examples, *rest):
+    def measured(function, examples, *rest, **options):
         sizes.append(sum(map(np.size, examples)))
-        return listed(function, examples, *rest)
+        return listed(function, examples, *rest, **options)
 
     monkeypatch.setattr(source_transform, "listed", measured)
     made = []
