@@ -295,7 +295,7 @@ KEYS = {
     "range": lambda x: range(int(x[0] * 1e6), int(x[1] * 1e6)),
     "complex": lambda x: complex(round(x[0] * 1e6), round(x[1] * 1e6)),
     "f-string": lambda x: f"{x[0]:.6f} {x[1]:.6f}",
-    "percent": lambda x: "%.7g %.7g" % (x[0], x[1]),
+    "percent": lambda x: "%.7g %.7g" % (x[0], x[1]),  # noqa: UP031
     "format": lambda x: format(x[0], ".6e") + format(x[1], ".6e"),
     "str.format": lambda x: "{:.6f} {:.6f}".format(*x),
     "tolerance": Near,

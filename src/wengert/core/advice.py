@@ -187,6 +187,26 @@ def calls_method(frame, name) -> bool:
 
 def call_at(frame):
     """Syntax tree of the call that a frame is executing; None without a call or source."""
+    tree = expression_at(frame)
+    return tree if isinstance(tree, ast.Call) else None
+
+
+def array_with_fields(frame):
+    """The array with a structured dtype into whose elements or fields a frame is storing; None for others."""
+    tree = expression_at(frame)
+    while isinstance(tree, (ast.Subscript, ast.Attribute)):
+        tree = tree.value
+        try:
+            found = held_by(frame, tree)
+        except (LookupError, AttributeError, ValueError):
+            continue
+        if isinstance(found, np.ndarray) and found.dtype.names:
+            return found
+    return None
+
+
+def expression_at(frame):
+    """Syntax tree of the expression that a frame is evaluating or storing into; None without source."""
     if frame is None:
         return None
     positions = itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
@@ -197,10 +217,9 @@ def call_at(frame):
     lines[-1] = lines[-1][:end]
     lines[0] = lines[0][start:]
     try:
-        tree = ast.parse(textwrap.dedent(b"".join(lines).decode()), mode="eval").body
+        return ast.parse(textwrap.dedent(b"".join(lines).decode()), mode="eval").body
     except (SyntaxError, ValueError):
         return None
-    return tree if isinstance(tree, ast.Call) else None
 
 
 def called(frame, call):

@@ -118,6 +118,11 @@ def assignment_message(what: str) -> str:
             f"a traced value cannot be stored in a plain sparse array{at()}: its derivative would be lost. Copy it "
             "with scipy.sparse.lil_array(A), or make it of entries and indices with scipy.sparse.coo_array"
         )
+    if (array := advice.array_with_fields(user_frame())) is not None:
+        return (
+            f"a traced value cannot be stored in an array with fields, of dtype {array.dtype}{at()}: wengert "
+            "differentiates arrays of numbers only. Keep an array of its own for each field, as in a dict of arrays"
+        )
     return (
         f"a traced value cannot be stored in a plain NumPy array: {what}{at()}. "
         "The array was made where wengert does not see it, and the derivative would be lost. "

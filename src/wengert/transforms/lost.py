@@ -110,7 +110,8 @@ def _is_lost(evaluated, numbers, is_chosen) -> bool:
         if not (after[is_chosen] > 0).any():
             continue
         near, before = abs(evaluated(step / 2) - numbers), abs(evaluated(-step) - numbers)
-        is_smooth = ((numbers != np.round(numbers)) | (further != np.round(further))) & is_chosen & (near > 0) & (_MIN_RATIO * near <= after) & (after <= _MAX_RATIO * near)
+        is_smooth = is_chosen & ((numbers != np.round(numbers)) | (further != np.round(further)))
+        is_smooth &= (near > 0) & (_MIN_RATIO * near <= after) & (after <= _MAX_RATIO * near)
         is_smooth &= (before <= _MAX_RATIO * after) & (after <= _MAX_RATIO * before)
         if is_smooth.any() and np.all(abs(evaluated(0.0) - numbers) <= _NOISE * after, where=is_smooth):
             return True
@@ -119,14 +120,14 @@ def _is_lost(evaluated, numbers, is_chosen) -> bool:
 
 def _warn(f: Any, name: str) -> None:
     fun = inspect.unwrap(getattr(f, "__func__", f))
-    code = getattr(fun, "__code__", None) or getattr(getattr(type(fun), "__call__", None), "__code__", None)
+    code = getattr(fun, "__code__", None) or getattr(vars(type(fun)).get("__call__"), "__code__", None)
     file, line = (code.co_filename, code.co_firstlineno) if code else ("an unknown file", 0)
     called = getattr(fun, "__qualname__", None) or type(fun).__qualname__
     warnings.warn_explicit(
-        f"{name}: {called} ({file}:{line}) returns a value without derivative, but other values at points nearby. If it "
-        "keeps results in a cache, those that an earlier plain call stored there count as constants: empty the cache "
-        "before the derivative, or keep wengert.compile(f) in place of the cache. Where a constant is meant, return "
-        "wengert.stop_gradient(value)",
+        f"{name}: {called} ({file}:{line}) returns a value without derivative, but other values at points nearby. If "
+        "it keeps results in a cache, those that an earlier plain call stored there count as constants: empty the "
+        "cache before the derivative, or keep wengert.compile(f) in place of the cache. Where a constant is meant, "
+        "return wengert.stop_gradient(value)",
         CachedValueWarning,
         file,
         line,
