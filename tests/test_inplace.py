@@ -1499,3 +1499,73 @@ def test_out_of_bounds_index_has_numpy_message(place):
         with pytest.raises(IndexError) as found:
             wg.grad(f)(x)
         assert str(found.value) == str(expected.value)
+
+
+K = np.array([[2.0, 1.0], [0.5, 3.0]])
+
+
+class HolderOfArray:
+    def __init__(self):
+        self.k = K
+
+    def scaled(self, x):
+        a = self.k * 2.0
+        a[0, 1] = x[0]
+        return a @ x
+
+
+def negative(x):
+    a = -K
+    a[0, 0] = x[0]
+    return a @ x
+
+
+def transposed(x):
+    a = K.T * 2
+    a[0], a[1, 1] = x, x[0] * x[1]
+    return a
+
+
+def product(x):
+    a = K @ K
+    a[1, 0] = x[0]
+    return a @ x
+
+
+def of_argument(x, k=K):
+    a = k / k.sum()
+    i = 0
+    a[i, i + 1] = x[0] ** 2
+    return a @ x
+
+
+def in_a_loop(x):
+    found = []
+    for j in range(2):
+        a = 1.0 - K[j]
+        a[j] += x[j]
+        found.append(a)
+    return np.concatenate(found) * x[0]
+
+
+def of_closure(x):
+    def inner(k):
+        a = k + 0.0
+        a[0, 0] = x[0] * x[1]
+        return a
+
+    return inner(K) * inner(2.0 * K)
+
+
+FILLED = [negative, transposed, product, of_argument, in_a_loop, of_closure, HolderOfArray().scaled]
+
+
+@pytest.mark.parametrize("f", FILLED, ids=lambda f: f.__name__)
+def test_results_of_operators_on_arrays_from_outside_can_be_filled(f):
+    x, before = np.array([0.7, 1.3]), K.copy()
+    expected = np.stack([(f(x + e) - f(x - e)) / 2e-6 for e in 1e-6 * np.eye(2)], -1)
+    for jacobian in (wg.jacobian(f), wg.jacobian(f, mode="forward"), wg.jacobian(wg.compile(f))):
+        for _ in range(2):
+            np.testing.assert_allclose(jacobian(x), expected, rtol=1e-7, atol=1e-8)
+    np.testing.assert_array_equal(K, before)
+    assert type(f(x)) is np.ndarray

@@ -33,8 +33,8 @@ import numpy as np
 import numpy.linalg as la
 import pytest
 from numpy import sin, zeros
-
 from wengert.core.rebind.relocate import relocated
+
 from wengert.features import NAMING
 
 pytestmark = pytest.mark.filterwarnings("error")

@@ -1,7 +1,7 @@
 """Rational splines (NURBS)."""
 
 import numpy as np
-from geomdl import BSpline, NURBS, operations
+from geomdl import NURBS, BSpline
 
 from benchmarks.packages.cases import Cases
 

@@ -28,7 +28,7 @@ from wengert.core.rebind.follow import (
     is_module_namespace,
     top_package,
 )
-from wengert.core.rebind.rename import BUILTINS, USED, private, read
+from wengert.core.rebind.rename import BUILTINS, CONSTANT, USED, private, read
 
 __all__ = [
     "CLASSES",
@@ -315,18 +315,25 @@ def constant(value):
     return _constants[0][1](value) if is_constant(value) else value
 
 
+BUILTINS[CONSTANT] = constant
+
+
 def as_plain(value):
     """Return the plain array of a constant made in a derivative; other values are unchanged."""
     return _constants[0][2](value) if _constants else value
 
 
 def is_copying(value):
-    """Return whether `value` is a function that may copy an array, or call its `dot`, which takes plain arrays only."""
+    """Return whether `value` is a function that may copy an array, or call its `dot`, which takes plain arrays only.
+
+    Results of operators are copies, too, if something is stored into them.
+    """
     if not _constants or type(value) is not types.FunctionType:
         return False
     code = read(value.__code__)
     return (
         not _COPIES.isdisjoint(code.mentioned)
+        or code.fills_results
         or "dot" in code.methods
         or any(path == ["dot"] and is_constant(value.__globals__.get(name)) for name, *path in code.paths)
     )

@@ -32,6 +32,7 @@ __all__ = [
     "BUILTINS",
     "CALLED",
     "CALLEE",
+    "CONSTANT",
     "IN_USE",
     "READ",
     "USED",
@@ -123,6 +124,7 @@ _PRIVATE = re.compile(rf"^(_wengert_\d+_|{CALLED}|{READ})")
 
 
 CALLEE = private("callee")  # the function that yields the replacement of the value of a variable that is called
+CONSTANT = private("constant")  # the function that yields the replacement of a constant array
 
 
 class Alias:
@@ -382,11 +384,12 @@ class Code:
     naming : the instructions, and indices of those that use names
     strings : string constants
     calls_variables : is the value of a variable called, other than a function made by the code itself?
+    fills_results : is something stored into a variable that holds the result of an operator?
     uses : answers of `reads_for_use`, by offset
     """
 
-    __slots__ = ("assigned", "bare", "calls_variables", "imports", "latest", "loaded", "mentioned", "methods",
-                 "modules", "names", "naming", "owners", "passed", "paths", "ref", "strings", "uses",
+    __slots__ = ("assigned", "bare", "calls_variables", "fills_results", "imports", "latest", "loaded", "mentioned",
+                 "methods", "modules", "names", "naming", "owners", "passed", "paths", "ref", "strings", "uses",
                  "written")  # fmt: skip
 
     def __init__(self, code):
@@ -394,7 +397,7 @@ class Code:
         self.bare, self.paths, self.mentioned, self.methods, self.latest = set(), set(), set(), set(), (None, None)
         self.loaded, self.modules, self.strings, self.passed, self.uses = set(), set(), set(), set(), {}
         self.ref = weakref.ref(code, functools.partial(forget, _codes, id(code)))
-        self.calls_variables = False
+        self.calls_variables = self.fills_results = False
         self.naming = _named(self.read(code, set() if _may_call_variables(code) else None))
         self.names -= self.assigned
         self.paths = [path for path in self.paths if path[0] in self.names]
@@ -435,6 +438,7 @@ class Code:
                 self.written.add(_is_free(code, arg))
             elif op == _IMPORT_NAME and (form := _import_form(code, instructions, k)):
                 self.imports.add((code.co_names[arg], *form))
+        self.fills_results = self.fills_results or _fills_results(code, instructions)
         if made is not None:
             made = _made(code, instructions, made)
             self.calls_variables = self.calls_variables or bool(_callees(code, instructions, made))
@@ -496,7 +500,7 @@ _CALL_ONE = _probe.__code__.co_code[_middle + 2 : _end]
 _REORDER = bytes((_op["SWAP"], 2, _op["SWAP"], 3))
 
 
-def _seen_callee(index):
+def _seen_by(index):
     """Code that replaces the value on the stack by ``seen(value)``, with the global name of this index."""
     arg = index << 1 | 1
     prefixes = [bytes((_EXTENDED_ARG, arg >> shift & 255)) for shift in (24, 16, 8) if arg >> shift]
@@ -515,6 +519,31 @@ def _made(code, instructions, outer):
         for place in _stored(op, arg) if op in _ALL_STORES else ():
             (made if before in _MAKING else others).add(held[place])
     return made - others
+
+
+def _fills_results(code, instructions):
+    """Return whether code seems to store into a variable that holds the result of an operator, as in ``a = 2 * b``."""
+    if _STORE_SUBSCR not in code.co_code[::2]:
+        return False
+    results, filled = set(), set()
+    for k, (_, op, arg, _) in enumerate(instructions):
+        if op in _ALL_STORES and instructions[k - 1][1:3] in _OPERATORS:
+            results.update(_stored(op, arg))
+        elif op == _STORE_SUBSCR:
+            for _, before, place, _ in instructions[max(k - _MAX_KEY, 0) : k]:
+                if before in _VARIABLE_LOADS:
+                    filled.update((place >> 4, place & 15) if before in _PAIRS else (place,))
+    return not results.isdisjoint(filled)
+
+
+_STORE_SUBSCR = dis.opmap["STORE_SUBSCR"]
+_MAX_KEY = 24  # number of instructions between the load of an array and the store into it that are looked at
+#: operators that yield a new object, as (opcode, argument)
+_OPERATORS = {
+    (dis.opmap["BINARY_OP"], k)
+    for k, (name, _) in enumerate(dis._nb_ops)
+    if not name.startswith("NB_INPLACE") and name != "NB_SUBSCR"
+} | {(dis.opmap["UNARY_NEGATIVE"], 0)}
 
 
 def _stored(op, arg):
@@ -560,9 +589,10 @@ def _named(instructions):
     return instructions, [k for k, (_, op, _, _) in enumerate(instructions) if op in _NAMING]
 
 
-def rename(code, names, sources, imports, hidden=frozenset(), made=None):
+def rename(code, names, sources, imports, arrays, hidden=frozenset(), made=None):
     """Return `code` with `names` and `imports` renamed; names in `sources` only where called, mapped or read from.
 
+    Where the value of a name in `arrays` is used otherwise, code that replaces it is inserted.
     A class must stay itself in `isinstance`, `except` and comparisons.  `hidden` are names of a class body,
     which its annotation scopes see before globals, and `made` names of functions that the enclosing code makes, or
     False if none of its variables is called.
@@ -574,6 +604,7 @@ def rename(code, names, sources, imports, hidden=frozenset(), made=None):
         made = set() if read(code).calls_variables else False
     if made is not False:
         made = _made(code, instructions, made)
+    inserted = {}
     for k in naming:
         before, (i, op, arg, width), shift = instructions[k - 1], instructions[k], 0
         if op == _LOAD_GLOBAL:
@@ -581,6 +612,8 @@ def rename(code, names, sources, imports, hidden=frozenset(), made=None):
             name = code.co_names[arg >> 1]
             alias = names.get(name)
             if name in sources and not (arg & 1 or instructions[k + 1][1] in _ATTRIBUTE or _is_mapped(code, before)):
+                if name in arrays:
+                    inserted[i] = _seen_by(added.setdefault(CONSTANT, len(code.co_names) + len(added)))
                 continue
         elif op in _LOADS:
             name = code.co_names[arg]
@@ -607,19 +640,18 @@ def rename(code, names, sources, imports, hidden=frozenset(), made=None):
             continue
         for back in range(width // 8):
             raw[i + 1 - 2 * back] = arg >> 8 * back & 255
-    calls, callees = [] if made is False else _callees(code, instructions, made), {}
+    calls = [] if made is False else _callees(code, instructions, made)
     if calls:
-        seen = _seen_callee(added.setdefault(CALLEE, len(code.co_names) + len(added)))
-        callees = dict.fromkeys(calls, seen)
+        inserted |= dict.fromkeys(calls, _seen_by(added.setdefault(CALLEE, len(code.co_names) + len(added))))
     consts = tuple(
-        rename(nested, names, sources, imports, own, made) if type(nested) is types.CodeType else nested
+        rename(nested, names, sources, imports, arrays, own, made) if type(nested) is types.CodeType else nested
         for nested in code.co_consts
     )
     if not added and all(map(lambda a, b: a is b, consts, code.co_consts)):
         return code
     renamed = code.replace(co_names=code.co_names + tuple(added), co_code=bytes(raw), co_consts=consts)
-    if not (wide or callees):
+    if not (wide or inserted):
         return renamed
-    if callees:
+    if inserted:
         renamed = renamed.replace(co_stacksize=renamed.co_stacksize + 2)
-    return relocated(renamed, wide, callees)
+    return relocated(renamed, wide, inserted)

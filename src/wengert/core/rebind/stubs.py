@@ -35,7 +35,7 @@ from wengert.core.rebind.rename import BUILTINS, codes_in
 from wengert.core.rebind.tables import TABLES
 
 #: instructions of code that may be renamed even if none of its names leads to anything replaced
-_UNCERTAIN = {dis.opmap[name] for name in ("IMPORT_NAME", "PUSH_NULL")}
+_UNCERTAIN = {dis.opmap[name] for name in ("IMPORT_NAME", "PUSH_NULL", "STORE_SUBSCR")}
 _MAX_PLAIN = 8  # number of functions beyond which it is not worth finding out that they reach nothing
 
 __all__ = [

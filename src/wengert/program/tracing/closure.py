@@ -264,7 +264,7 @@ class _OperandPlan(Plan):
         return self.own.setdefault(id(value), Alias(value, name))
 
     def renaming(self, f):
-        (names, sources, imports), aliases = super().renaming(f)
+        (names, sources, imports, arrays), aliases = super().renaming(f)
         for name in read(f.__code__).names:
             key = id(f.__globals__), name
             if key in self.operands:
@@ -276,7 +276,7 @@ class _OperandPlan(Plan):
         for first, module, _, _ in module_reads(f):
             if first in names:
                 self.changed[id(module)] = True
-        return (names, sources, imports), aliases
+        return (names, sources, imports, arrays), aliases
 
     def rename(self, f):
         key, aliases = self.renaming(f)
