@@ -60,7 +60,7 @@ def loaded(name):
 
 rename = load("rename")
 rename._number = itertools.count(1_000_000)  # distinct from wengert's own private names, which are kept in builtins
-rename.CALLEE = rename.private("callee")
+rename.CALLEE, rename.CONSTANT = rename.private("callee"), rename.private("constant")
 with pytest.MonkeyPatch.context() as context:
     context.setitem(sys.modules, "wengert.core.rebind.rename", rename)
     loaded("tables")
