@@ -294,8 +294,17 @@ def warn_search(name: str, file: str, line: int) -> None:
     )
 
 
+def has_warned(level) -> bool:
+    """Return whether the derivative of a level has warned that it may be lost."""
+    return level.spelled is not None or any(level is each for each in _warned_at)
+
+
+_warned_at: list = []  # levels of the derivatives that ran at the latest warning of a match or of rounding
+
+
 def warn_match(file: str, line: int) -> None:
     """Warn that the comparison at this line found a traced value equal to a plain one."""
+    _warned_at[:] = holders()
     _warn(
         CachedValueWarning,
         (file, line),
@@ -307,6 +316,7 @@ def warn_match(file: str, line: int) -> None:
 
 def warn_rounding(decimals: int, file: str, line: int) -> None:
     """Warn that this line rounds a traced value."""
+    _warned_at[:] = holders()
     _warn(
         RoundingWarning,
         (file, line),

@@ -33,17 +33,17 @@ _counts: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # function -> 
 _warned: dict = {}  # registry of `warnings` for the functions that have been warned about
 
 
-def check(f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, name: str, outputs: list) -> None:
+def check(run: Any, f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool) -> None:
     """Warn if a part of the result without derivative depends on the arguments at `positions`.
 
-    `outputs` are the leaves of the result.
+    `run` is the recording of the call of f.
     It evaluates f without derivatives, mostly at two points, since f is rarely the function of a derivative where its
     result is constant; functions that call `stop_gradient` or `passive` mean what they return.
     """
-    if str(getattr(f, "__module__", "")).startswith(_OWN):  # a derivative, whose own function was checked
-        return
-    numbers = np.concatenate([[], *map(_numbers, outputs)])
-    is_plain = np.concatenate([np.array([], bool), *map(_is_plain, outputs)])
+    if str(getattr(f, "__module__", "")).startswith(_OWN) or levels.has_warned(run.level):
+        return  # the function of a derivative was checked itself
+    numbers = np.concatenate([[], *map(_numbers, run.outputs)])
+    is_plain = np.concatenate([np.array([], bool), *map(_is_plain, run.outputs)])
     is_chosen = is_plain & np.isfinite(numbers)
     if not is_chosen.any() or not _is_due(f):
         return
@@ -59,7 +59,7 @@ def check(f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: boo
     finally:
         levels.running.reset(token)
     if is_lost and levels.stops() == stops:
-        _warn(f, name)
+        _warn(f, run.name)
 
 
 class _Plain:

@@ -92,7 +92,7 @@ def record(
     if has_stores(tape) and any(was_written(x) for x in run.inputs):
         warn_written(f, name)
     if not all(map(_is_traced, run.outputs)):
-        lost.check(f, args, kwargs, positions, has_aux, name, run.outputs)
+        lost.check(run, f, args, kwargs, positions, has_aux)
     return run
 
 
@@ -116,7 +116,7 @@ def push(
     if any(was_written(x) for x in run.inputs):
         warn_written(f, name)
     if not all(map(_is_traced, run.outputs)):
-        lost.check(f, args, kwargs, positions, has_aux, name, run.outputs)
+        lost.check(run, f, args, kwargs, positions, has_aux)
     return run
 
 
@@ -136,7 +136,7 @@ def resumed(f: Callable, tape, x, y, name: str, args: tuple, kwargs: dict, posit
     if was_written(x):
         warn_written(f, name)
     if not all(map(_is_traced, run.outputs)):
-        lost.check(f, args, kwargs, positions, False, name, run.outputs)
+        lost.check(run, f, args, kwargs, positions, False)
     return run
 
 
