@@ -369,6 +369,10 @@ def test_results_that_lost_their_derivative_in_part_warn():
         wg.jvp(f, POINTS[0], np.ones(2))
     with pytest.warns(wg.CachedValueWarning):
         wg.grad(lambda x: (f(x), None), has_aux=True)(POINTS[0])
+    with pytest.warns(wg.CachedValueWarning):
+        wg.grad(lambda a, b: f([a, b]), argnums=(0, 1))(0.7, 1.3)
+    with pytest.warns(wg.CachedValueWarning):
+        wg.grad(lambda x: f(x["a"]))({"a": POINTS[0]})
 
 
 def in_passive_block(x):

@@ -402,15 +402,15 @@ def complex_output_message(name: str) -> str:
 
 def plain_copy(x: Any) -> Any:
     """Copy `x` so that its arrays are plain and own their memory."""
-    return mapped(x, var.value_of)
+    return _mapped(x, var.value_of)
 
 
 def stopped(x: Any) -> Any:
     """Copy `x` without derivatives: plain values, except that within a trace they stay inputs of the trace."""
-    return mapped(x, dispatch.stopped)
+    return _mapped(x, dispatch.stopped)
 
 
-def mapped(x: Any, value_of: Callable[[Any], Any]) -> Any:
+def _mapped(x: Any, value_of: Callable[[Any], Any]) -> Any:
     """Copy `x` with `value_of` applied to every traced value; plain arrays are copied."""
     x = original(x)
     if isinstance(x, instances.SubclassVar):
@@ -419,12 +419,12 @@ def mapped(x: Any, value_of: Callable[[Any], Any]) -> Any:
         value = value_of(x)
         return value.copy(order="K") if type(value) is np.ndarray else value
     if isinstance(x, (list, tuple)) and not hasattr(x, "_fields"):
-        return type(x)([mapped(item, value_of) for item in x])
+        return type(x)([_mapped(item, value_of) for item in x])
     found = children_of(x)
     if found is None:
         return x
     items, restore = found
-    return restore([mapped(item, value_of) for item in items])
+    return restore([_mapped(item, value_of) for item in items])
 
 
 def lowered(x: Any, level) -> Any:
@@ -434,4 +434,4 @@ def lowered(x: Any, level) -> Any:
         below = var.lower(leaf, level)
         return np.copy(below) if var.is_var(below) and not var.is_scalar(below) else below
 
-    return mapped(x, lower)
+    return _mapped(x, lower)

@@ -336,10 +336,12 @@ class RootFindingWarning(UserWarning):
 
 
 class CachedValueWarning(UserWarning):
-    """A traced value was found equal to a plain one, as in a cache of the last point.
+    """A traced value was found equal to a plain one, as in a cache of the last point, or a result lost its derivative.
 
     If an earlier plain call filled the cache, the values that it returns count as constants.
     Comparisons with zero give no warning, nor do those of scalars with numbers of up to ten digits.
+    A result, or a part of it, that carries no derivative warns if plain calls at points nearby return other values, in
+    which case f is evaluated without derivatives a few times; one that passed `stop_gradient` or `passive` does not.
 
     Examples
     --------

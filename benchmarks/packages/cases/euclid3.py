@@ -29,6 +29,6 @@ def transformed(x):
 
 
 @cases([1.0, 0.5, 2.0, 3.0])
-def distance_of_lines(x):
-    line = euclid3.Line3(euclid3.Point3(x[0], x[1], 0.0), euclid3.Vector3(1.0, 0.2, 0.1))
-    return line.distance(euclid3.Point3(x[2], x[3], 1.0))
+def distance_from_sphere(x):
+    sphere = euclid3.Sphere(euclid3.Point3(x[0], x[1], 0.0), 0.5)
+    return sphere.connect(euclid3.Point3(x[2], x[3], 1.0)).length

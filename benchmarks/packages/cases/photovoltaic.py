@@ -19,9 +19,9 @@ def fill_factor(x):
     return pv.cell.FF_RsRsh(x[0], x[1], x[2], x[3])
 
 
-@cases([1e-5, 30.0, 2e-3, 1e3])
+@cases([2e-5, 0.02, 0.03, 30.0, 1e3])
 def internal_quantum_efficiency(x):
-    return pv.cell.iqe_base(np.array([50.0, 500.0]), 2e-5, 0.02, x[2] * 10, x[1], x[3])
+    return pv.cell.iqe_base(np.array([50.0, 500.0]), x[0], x[1], x[2], x[3], x[4])
 
 
 @cases([1.4, 2.1, 90.0])

@@ -183,7 +183,7 @@ def is_watched() -> bool:
 
 
 def note_stop() -> None:
-    """Count that code asked for constants, with `passive` or `stop_gradient`."""
+    """Count that code asked for what may be constant: by `passive`, `stop_gradient`, or a nested derivative."""
     _stops[0] += 1
 
 
@@ -283,8 +283,17 @@ def check_end(holder, name: str = "") -> None:
         )
 
 
-def warn_search(name: str, file: str, line: int) -> None:
+def has_warned(level) -> bool:
+    """Return whether the derivative of a level has warned that it may be lost."""
+    return level.spelled is not None or any(level is each for each in _warned_at)
+
+
+_warned_at: list = []  # levels of the derivatives that the latest of the warnings below belongs to
+
+
+def warn_search(name: str, file: str, line: int, *levels) -> None:
     """Warn that the loop at this line finds a root without its derivative."""
+    _warned_at[:] = levels
     _warn(
         RootFindingWarning,
         (file, line),
@@ -292,14 +301,6 @@ def warn_search(name: str, file: str, line: int) -> None:
         "finds a root or a minimum, and the derivative of what it returns is not that of the solution. Use "
         "wengert.implicit.root(f, x0), or decorate the function that solves with wengert.implicit.defines_root(f)",
     )
-
-
-def has_warned(level) -> bool:
-    """Return whether the derivative of a level has warned that it may be lost."""
-    return level.spelled is not None or any(level is each for each in _warned_at)
-
-
-_warned_at: list = []  # levels of the derivatives that ran at the latest warning of a match or of rounding
 
 
 def warn_match(file: str, line: int) -> None:

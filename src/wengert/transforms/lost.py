@@ -7,6 +7,7 @@ although plain calls at points nearby return other values, and those on both sid
 
 from __future__ import annotations
 
+import contextvars
 import inspect
 import types
 import warnings
@@ -18,7 +19,8 @@ import numpy as np
 
 from wengert import containers
 from wengert.core import levels
-from wengert.core.operands.var import holds_traced, is_traced, plain
+from wengert.core.operands.var import contracts, holds_traced, is_traced, plain
+from wengert.core.tape.memory import Level
 from wengert.errors import CachedValueWarning
 
 __all__ = ["check"]
@@ -29,6 +31,8 @@ _MIN_RATIO, _MAX_RATIO = 1.5, 6.0  # of the changes at a step and at half of it:
 _NOISE = 1e-3  # change of the result from call to call, relative to that at a step: caches have tolerances
 _ALWAYS = 8  # number of results of a function without derivative that are checked; later the 16th, 32nd, ...
 
+#: is a function evaluated to check its result? Derivatives that it computes then are not checked themselves
+_checks: contextvars.ContextVar = contextvars.ContextVar("wengert_checks", default=False)
 _counts: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # function -> number of results without derivative
 _warned: dict = {}  # registry of `warnings` for the functions that have been warned about
 
@@ -40,8 +44,12 @@ def check(run: Any, f: Callable, args: tuple, kwargs: dict, positions: tuple, ha
     It evaluates f without derivatives, mostly at two points, since f is rarely the function of a derivative where its
     result is constant; functions that call `stop_gradient` or `passive` mean what they return.
     """
-    if str(getattr(f, "__module__", "")).startswith(_OWN) or levels.has_warned(run.level):
-        return  # the function of a derivative was checked itself
+    is_own = str(getattr(f, "__module__", "")).startswith(_OWN)  # a derivative, whose function was checked itself
+    if is_own or _checks.get() or run.stops not in (None, levels.stops()):
+        return
+    around = [level for recorder in levels.running.get() if (level := getattr(recorder, "level", recorder))]
+    if levels.has_warned(run.level) or any(type(level) is Level and contracts(level) for level in around):
+        return  # there is a warning with another remedy, or there will be one
     numbers = np.concatenate([[], *map(_numbers, run.outputs)])
     is_plain = np.concatenate([np.array([], bool), *map(_is_plain, run.outputs)])
     is_chosen = is_plain & np.isfinite(numbers)
@@ -50,7 +58,7 @@ def check(run: Any, f: Callable, args: tuple, kwargs: dict, positions: tuple, ha
     others = [x for k, x in enumerate(args) if k not in positions]
     if holds_traced([others, kwargs]):
         return
-    stops, token = levels.stops(), levels.running.set(())
+    stops, token, checking = levels.stops(), levels.running.set(()), _checks.set(True)
     try:
         with np.errstate(all="ignore"):
             is_lost = _is_lost(_Plain(f, args, kwargs, positions, has_aux), numbers, is_chosen)
@@ -58,6 +66,7 @@ def check(run: Any, f: Callable, args: tuple, kwargs: dict, positions: tuple, ha
         return
     finally:
         levels.running.reset(token)
+        _checks.reset(checking)
     if is_lost and levels.stops() == stops:
         _warn(f, run.name)
 
@@ -73,7 +82,10 @@ class _Plain:
             x = np.array(plain(leaf), dtype=np.result_type(plain(leaf), np.float32))
             return (x + step * np.where(x == 0, 1.0, x))[()]
 
-        args = [containers.mapped(x, moved) if k in self.positions else x for k, x in enumerate(self.args)]
+        args = [*self.args]
+        for k in self.positions:
+            leaves, restore = containers.split(args[k])
+            args[k] = restore([moved(leaf) for leaf in leaves])
         y = self.f(*args, **self.kwargs)
         leaves, _ = containers.split(y[0] if self.has_aux else y)
         return np.concatenate([[], *map(_numbers, leaves)])

@@ -15,7 +15,7 @@ import numpy as np
 import wengert.numpy  # noqa: F401  (registers NumPy's functions for the rebinding of code)
 from wengert.containers import input_leaf, leaves_like, lowered, output_leaf, split
 from wengert.core.dispatch.dispatch import from_list, stacked
-from wengert.core.levels import check_end, explain, is_watched, recording, running
+from wengert.core.levels import check_end, explain, is_watched, note_stop, recording, running, stops
 from wengert.core.modes.own_copies import frames_inside as frames_inside
 from wengert.core.modes.own_copies import warn_written
 from wengert.core.modes.pullback import (
@@ -54,6 +54,7 @@ class Recording:
     template: Any = None  # the result as f returned it
     matrices: list | None = None  # in forward mode: the Jacobian of each output, as a matrix
     aux: Any = None
+    stops: int | None = None  # value of `levels.stops` when the evaluation began, if known
 
     def value(self) -> Any:
         """Return the result of the function as plain values that own their memory."""
@@ -147,6 +148,9 @@ def _is_traced(y) -> bool:
 
 def _run(run: Recording, f: Callable, traced: list, kwargs: dict, has_aux: bool, around: tuple) -> None:
     """Call `f` on traced arguments and flatten its result."""
+    if around:
+        note_stop()
+    run.stops = stops()
     token = running.set((*around, run.tape))
     try:
         if around and is_watched():

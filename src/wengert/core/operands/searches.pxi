@@ -555,6 +555,11 @@ cdef list contracted(Level level):
     return found
 
 
+def contracts(Level level):
+    """Return whether comparisons of a derivative contracted, so that it may warn at its end."""
+    return has_searches(level)
+
+
 cpdef bint take_searches(Level level) except -1:
     """Return whether the comparisons of a derivative contracted, and forget them."""
     return has_searches(level) and bool(contracted(level))
@@ -620,7 +625,7 @@ cdef bint note_harmless(Search search) except -1:
 cdef bint check_search(Level level, Search search) except -1:
     """Warn if the derivative of a search, whose slopes are known, is lost; return whether it is."""
     if is_lost(search):
-        levels.warn_search(level.name, *frames.file_and_line((search.code, search.last)))
+        levels.warn_search(level.name, *frames.file_and_line((search.code, search.last)), level)
         return True
     if largest(search.tail, 0, BLOCK, True) > 0:      # not in a passive block
         note_harmless(search)
