@@ -39,7 +39,7 @@ cdef frozenset own_slopes = frozenset([
     PARTIAL + 2 * <int>OPCODES[_name] for _name in ("tanh", "scipy.special.erf", "scipy.special.erfc")])
 cdef bint flat_slopes[INPUT]            # partials whose derivative is zero
 for _name, _opcode in OPCODES.items():
-    flat_slopes[PARTIAL + 2 * <int>_opcode] = _name in ("maximum", "minimum", "fmax", "fmin")
+    flat_slopes[PARTIAL + 2 * <int>_opcode] = "." not in _name and primitive(_opcode).curvature == "none"
     flat_slopes[PARTIAL + 2 * <int>_opcode + 1] = flat_slopes[PARTIAL + 2 * <int>_opcode]
 
 
