@@ -289,23 +289,10 @@ class SparseVar:
     def asformat(self, format, copy=False):
         return self._as(self.format if format is None else format, copy)
 
-    def tocsr(self, copy=False):
-        return self._as("csr", copy)
-
-    def tocsc(self, copy=False):
-        return self._as("csc", copy)
+    tocsr, tocsc, tolil, todok, todia = (functools.partialmethod(_as, to) for to in ("csr", "csc", "lil", "dok", "dia"))
 
     def tocoo(self, copy=True):
         return self._as("coo", copy)
-
-    def tolil(self, copy=False):
-        return self._as("lil", copy)
-
-    def todok(self, copy=False):
-        return self._as("dok", copy)
-
-    def todia(self, copy=False):
-        return self._as("dia", copy)
 
     def tobsr(self, blocksize=None, copy=False):
         return self._as("bsr", copy)
