@@ -289,7 +289,7 @@ class SparseVar:
     def asformat(self, format, copy=False):
         return self._as(self.format if format is None else format, copy)
 
-    tocsr, tocsc, tolil, todok, todia = (functools.partialmethod(_as, to) for to in ("csr", "csc", "lil", "dok", "dia"))
+    tocsr, tocsc, tolil, todok, todia = map(functools.partialmethod, [_as] * 5, ["csr", "csc", "lil", "dok", "dia"])
 
     def tocoo(self, copy=True):
         return self._as("coo", copy)
