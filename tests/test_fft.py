@@ -160,7 +160,7 @@ def test_frequencies_are_constants_and_vary_with_their_spacing():
     close(wg.derivative(lambda d: np.fft.rfftfreq(5, d=d), 0.5), -np.fft.rfftfreq(5, 0.5) / 0.5)
 
 
-def test_call_signatures_of_transforms():
+def test_transforms_accept_lists_and_write_to_out():
     x = np.random.default_rng(4).normal(size=4)
 
     def f(x):

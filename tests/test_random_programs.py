@@ -321,7 +321,7 @@ def test_values_and_jacobians_of_random_programs(program, x):
     check(program, x)
 
 
-def test_values_and_jacobians_of_uniformly_drawn_programs():
+def test_values_and_jacobians_of_random_programs_agree_with_references():
     checked = 0
     for seed in range(SEEDS):
         program = drawn_evenly(seed, 1 + seed % 25)
@@ -410,7 +410,7 @@ def check_tangents(program, x):
     return True
 
 
-def test_tangents_and_second_derivatives_of_uniformly_drawn_programs():
+def test_tangents_and_second_derivatives_of_random_programs_agree():
     checked = 0
     for seed in range(SEEDS // 4):
         program = drawn_evenly(seed + 10_000, 1 + seed % 16)

@@ -643,7 +643,7 @@ PATTERN = np.array([[1, 0, 0, 1], [0, 1, 1, 0]])
     ("sparsity", "shape", "nnz"),
     [(None, (2, 4), 8), (PATTERN, (2, 4), 4), (sp.coo_array(PATTERN), (2, 4), 4), ("elementwise", (4, 4), 4)],
 )
-def test_functions_with_custom_rules(sparsity, shape, nnz):
+def test_pattern_of_a_custom_rule_is_that_of_its_sparsity(sparsity, shape, nnz):
     A = np.eye(4) if isinstance(sparsity, str) else PATTERN
     f = lambda x: (A * x) @ x
     slope = lambda t, y, x: 2 * (A * x) @ t

@@ -242,7 +242,7 @@ def test_complex_intermediate_values():
 # ---- arguments, results, outer derivatives
 
 
-def test_containers_further_arguments_and_argnums():
+def test_expansion_with_containers_further_arguments_and_argnums():
     def f(p, k, *, shift=0.0):
         return {"a": p["x"] * p["y"] * k + shift, "b": p["y"]}
 

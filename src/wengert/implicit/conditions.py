@@ -363,7 +363,7 @@ def moving_limits(problem: Problem, x: np.ndarray) -> WeaklyActive | None:
     if any(end.status for end in ends) or ends[0].fun + ends[1].fun < -INSIDE:
         return None
     used = plain.is_equation[which] | (ends[0].x > INSIDE)
-    multipliers = np.zeros(len(which))  # the basis of the solution, to rounding
+    multipliers = np.zeros(len(which))  # recomputed to rounding, since those of linprog have its tolerance
     multipliers[used] = np.linalg.lstsq(rows[used].T, slope, rcond=None)[0]
     if np.max(np.abs(multipliers @ rows - slope)) > ROUNDING * size * len(which):
         return None

@@ -457,7 +457,7 @@ def replaced(value: Any) -> Any:
     """Return what second copies see in place of an object."""
     if type(value) in follow.INERT:
         return value
-    if (proxy := with_rule(value)) is not None:  # also before its mirror is installed
+    if (proxy := with_rule(value)) is not None:  # of a function whose mirror may not be installed yet
         return proxy
     if isinstance(value, types.ModuleType):
         return _replaced_module(value)
