@@ -19,16 +19,6 @@ from wengert.errors import TracedValueError
 advice = deferred("wengert.core.advice")
 matrices = deferred("wengert.core.dispatch.matrices")
 
-_BINARY = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "truediv": np.divide,
-    "pow": np.power,
-    "matmul": np.matmul,
-    "mod": np.remainder,
-    "floordiv": np.floor_divide,
-}
 #: creation functions that take their shape and dtype from an array
 LIKE = frozenset((np.zeros_like, np.empty_like, np.ones_like))
 
@@ -258,7 +248,7 @@ class Lifted(var.BufferExporter):
 
 def _operators():
     """Define the operators on `Lifted`: binary, reflected and in place; comparisons; unary."""
-    for name, fun in _BINARY.items():
+    for fun, name, _ in mixed.ARITHMETIC:
 
         def left(self, other, fun=fun):
             is_known = _is_operand(other, fun)

@@ -38,24 +38,27 @@ COMPARISONS = {
 }
 UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute}
 
+#: binary operators: ufunc, name of the method without underscores, and symbol
+ARITHMETIC = (
+    (np.add, "add", "+"),
+    (np.subtract, "sub", "-"),
+    (np.multiply, "mul", "*"),
+    (np.divide, "truediv", "/"),
+    (np.power, "pow", "**"),
+    (np.matmul, "matmul", "@"),
+    (np.remainder, "mod", "%"),
+    (np.floor_divide, "floordiv", "//"),
+)
+_BITWISE = (
+    (np.bitwise_and, "and", "&"),
+    (np.bitwise_or, "or", "|"),
+    (np.bitwise_xor, "xor", "^"),
+    (np.left_shift, "lshift", "<<"),
+    (np.right_shift, "rshift", ">>"),
+)
 #: for the ufunc of each operator: the function that computes it, the reflected method and the symbol
 _OPERATORS = {
-    fun: (getattr(operator, f"__{name}__"), f"__r{name}__", sign)
-    for fun, name, sign in (
-        (np.add, "add", "+"),
-        (np.subtract, "sub", "-"),
-        (np.multiply, "mul", "*"),
-        (np.divide, "truediv", "/"),
-        (np.power, "pow", "**"),
-        (np.matmul, "matmul", "@"),
-        (np.remainder, "mod", "%"),
-        (np.floor_divide, "floordiv", "//"),
-        (np.bitwise_and, "and", "&"),
-        (np.bitwise_or, "or", "|"),
-        (np.bitwise_xor, "xor", "^"),
-        (np.left_shift, "lshift", "<<"),
-        (np.right_shift, "rshift", ">>"),
-    )
+    fun: (getattr(operator, f"__{name}__"), f"__r{name}__", sign) for fun, name, sign in ARITHMETIC + _BITWISE
 }
 _SEQUENCES = frozenset((range, collections.deque, collections.UserList))
 _ARRAY_LIKE = _SEQUENCES | {bytearray, memoryview}
