@@ -121,6 +121,7 @@ AT_ONCE = {
     np.linalg.cholesky: [((), {})],
     np.linalg.solve: [((P[0],), {}), ((C,), {})],
     np.matmul: [((P[0],), {}), ((C,), {})],
+    np.linalg.matmul: [((P[0],), {}), ((C,), {})],
     np.dot: [((P[0],), {}), ((C,), {})],
     np.vdot: [((C,), {})],
     np.where: [((2.0, C), {})],
