@@ -59,7 +59,8 @@ def loaded(name):
 
 
 rename = load("rename")
-rename._number = itertools.count(1_000_000)  # distinct from wengert's own private names, which are kept in builtins
+FIRST_NUMBER = 1_000_000  # of private names, distinct from wengert's own, which are kept in builtins and sys.modules
+rename._number = itertools.count(FIRST_NUMBER)
 rename.CALLEE, rename.CONSTANT = rename.private("callee"), rename.private("constant")
 with pytest.MonkeyPatch.context() as context:
     context.setitem(sys.modules, "wengert.core.rebind.rename", rename)
@@ -84,6 +85,11 @@ fake_linalg.__getattr__ = lambda name: getattr(la, name)
 fake_linalg.marked = Marked()
 
 
+def is_own(name):
+    """Return whether a private name is one of this file's copies of the engine."""
+    return name.startswith("_wengert_") and int(name.split("_")[2]) >= FIRST_NUMBER
+
+
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
     """Register NumPy, its `linalg`, `zeros` and the ufunc `sin` during a test."""
@@ -100,7 +106,7 @@ def registered(monkeypatch):
     registration.register(np.sin, "our sine")
     yield
     for space, own in zip(spaces, before):
-        for name in [name for name in space if name.startswith("_wengert_") and name not in own]:
+        for name in [name for name in space if is_own(name) and name not in own]:
             space.pop(name, None)  # it may have ended with one before it
         # Those of a plan that died meanwhile are gone.
         assert all(space.get(name, value) is value for name, value in own.items()), "names of wengert's own were taken"
@@ -1201,7 +1207,8 @@ def project(tmp_path, monkeypatch):
     before = set(sys.modules)
     yield importlib.import_module
     for name in set(sys.modules) - before:
-        del sys.modules[name]
+        if not name.startswith("_wengert_"):
+            del sys.modules[name]
 
 
 def test_functions_of_sibling_module_are_rebound(project):

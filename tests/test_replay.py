@@ -854,8 +854,8 @@ def test_functions_are_pickled_by_name_without_searching_modules(monkeypatch):
         def __getattr__(self, name):
             raise RuntimeError(f"{name} is looked for")
 
-    monkeypatch.setattr(sys, "modules", {"strange": Strange("strange"), **sys.modules})
     program = wg.record(lambda x: scipy.special.jv(1.5, x) + np.arctan2(x, 2.0), np.ones(3))
+    monkeypatch.setattr(sys, "modules", {"strange": Strange("strange"), **sys.modules})
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(program))(np.ones(3)), program(np.ones(3)))
 
 
