@@ -130,7 +130,7 @@ def solve_ivp(
     Notes
     -----
     Derivatives come from an integration of the equations with their tangents, whose error counts in the control of
-    steps, so that they keep the tolerances that the solution keeps. It is by ``"DOP853"`` at 0.003 of the tolerances
+    steps, so that they keep the tolerances that the solution keeps. It is by ``"DOP853"`` at 0.002 of the tolerances
     for explicit methods, by ``"Radau"`` at 0.03 of them for implicit ones with up to 50 states, and by ``"DOP853"`` in
     place of ``"LSODA"``, or by ``"Radau"`` where that finds the equations stiff.
     A right-hand side that cannot be recorded, or takes more than 16 different combinations of branches, is replayed

@@ -21,7 +21,7 @@ NAMES = (*EXPLICIT, *IMPLICIT, *FOREIGN, SWITCHING, ACCURATE, ACCURATE_IMPLICIT)
 #: tolerances of the last three relative to the given ones: tangents add up the errors of the solution, DOP853
 #: interpolates over long steps, and tangents that are large for a short time, as at a jump of a relaxation oscillator,
 #: lose digits
-TOLERANCES = {SWITCHING: 0.003, ACCURATE: 0.003, ACCURATE_IMPLICIT: 0.03}
+TOLERANCES = {SWITCHING: 0.002, ACCURATE: 0.002, ACCURATE_IMPLICIT: 0.03}
 
 #: relative tolerance below which they are not reduced
 MIN_TOLERANCE = 1e-13
