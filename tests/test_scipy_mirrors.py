@@ -235,3 +235,47 @@ def test_functions_declared_constant_are_piecewise_constant(name):
     arguments = ARGUMENTS[name]
     moved = [x + 1e-9 * np.cos(np.arange(np.size(x)).reshape(np.shape(x))) for x in arguments]
     np.testing.assert_equal(np.asarray(fun(*moved)), np.asarray(fun(*arguments)))
+
+
+DISTRIBUTIONS = """
+import sys
+import numpy as np
+import scipy.stats as st
+import wengert as wg
+from scipy.stats import norm
+
+class Line(st.rv_continuous):
+    def _pdf(self, x, a):
+        return 1 + a * (x - 0.5)
+
+def of_several(x):
+    return st.multivariate_normal.logpdf(x, np.zeros(2), np.eye(2))
+
+def imported(x):
+    from scipy.stats import norm as normal
+    return normal.logpdf(x[0])
+
+line, frozen, table, x = Line(a=0, b=1, name="line"), norm(0.0, 1.0), {"normal": norm}, np.array([0.5, 1.0])
+of_one = {
+    "name": lambda x: norm.logpdf(x[0]),
+    "module": lambda x: st.norm.logpdf(x[0]),
+    "import": imported,
+    "frozen": lambda x: frozen.logpdf(x[0]),
+    "table": lambda x: table["normal"].logpdf(x[0]),
+    "class": lambda x: line.pdf(0.0, x[1]),
+    "object": lambda x: st.Normal(mu=0.0, sigma=1.0).logpdf(x[0]),
+}
+assert np.array_equal(wg.gradient(of_several)(x), -x)
+assert not {"wengert.scipy.stats.univariate", "wengert.scipy.stats.random_variables"} & {*sys.modules}
+print(np.round(wg.gradient(of_one[sys.argv[1]])(x), 12))
+"""
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [(form, "[-0.5  0. ]") for form in ("name", "module", "import", "frozen", "table", "object")]
+    + [("class", "[ 0.  -0.5]")],
+)
+def test_distributions_are_loaded_when_one_is_met(form, expected):
+    run = subprocess.run([sys.executable, "-c", DISTRIBUTIONS, form], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == expected

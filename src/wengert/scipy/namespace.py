@@ -44,22 +44,41 @@ def install(name: str) -> None:
     ours = sys.modules[f"wengert.scipy.{name}"]
     refusing.install_iterative(f"scipy.{name}")
     replaced = {word: vars(ours)[word] for word in public_names(original) if word in vars(ours)}
-    for word, value in (known(original) | replaced).items():
+    replace(name, known(original) | replaced)
+    for word in public_names(original):
+        if word not in vars(ours) and not _is_later(value := _original_name(original, word), original):
+            setattr(ours, word, follow.REGISTERED[id(value)][1] if registration.is_registered(value) else value)
+    ours.__all__ = public_names(original)
+    ours.__getattr__ = functools.partial(_missing_name, original, ours)
+    ours.__dir__ = lambda: sorted({*vars(ours), *ours.__all__})
+    registration.register(original, ours)
+
+
+def replace(name: str, values: dict[str, Any]) -> None:
+    """Define public names of the module ``wengert.scipy.<name>``, and register their values in place of SciPy's."""
+    original, ours = importlib.import_module(f"scipy.{name}"), sys.modules[f"wengert.scipy.{name}"]
+    for word, value in values.items():
         theirs = getattr(original, word)
         register = registration.register_class if isinstance(theirs, type) else registration.register
         register(theirs, value)
         setattr(ours, word, value)
-    for word in public_names(original):
-        if word not in vars(ours):
-            value = _original_name(original, word)
-            setattr(ours, word, follow.REGISTERED[id(value)][1] if registration.is_registered(value) else value)
-    ours.__all__ = public_names(original)
-    ours.__getattr__ = functools.partial(_original_name, original)
-    registration.register(original, ours)
+
+
+def _is_later(value, package):
+    """Return whether a value, its class or a base class belongs to a module in a package that is registered later."""
+    homes = {registration.module_of(x) for x in (value, *(value if isinstance(value, type) else type(value)).__mro__)}
+    return any(home.startswith(f"{package.__name__}.") for home in homes & registration.deferred.keys())
+
+
+def _missing_name(original, ours, word):
+    """Return what a mirror does not define, or not yet since the registration of its module is deferred."""
+    value = _original_name(original, word)
+    registration.is_registered(value)
+    return vars(ours).get(word, value)
 
 
 def _original_name(original, word):
-    """Return what a mirror does not define itself; modules are those that second copies see."""
+    """Return a member of a SciPy module; modules are those that second copies see."""
     value = getattr(original, word)
     return _replaced_module(value) if isinstance(value, types.ModuleType) else value
 

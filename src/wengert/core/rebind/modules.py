@@ -189,7 +189,9 @@ def import_alias(space, dotted, form, level):
         except ImportError:  # raised again by the statement
             return None
         return _imported(f"{base}.{dotted}".strip("."), form, base)
-    for package in deferred.keys() & {top_package(dotted), two_level_package(dotted)}:
+    for package in dict.fromkeys((top_package(dotted), two_level_package(dotted), dotted)):
+        if package not in deferred:
+            continue
         if form == "from" and dotted not in sys.modules:
             return _imported_later(dotted, form, "")
         importlib.import_module(package)  # the import statement would load it anyway

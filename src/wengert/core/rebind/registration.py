@@ -87,7 +87,7 @@ CLASSES = set()  # ids of registered classes that are replaced only where they a
 _of_subclass = {}  # id(registered class) -> function that returns the stand-in of a subclass
 array_bases = []  # bases of proxy classes of subclasses of NumPy's array
 _met_kinds = weakref.WeakSet()  # types whose bases' packages have been registered
-deferred = {}  # package -> function that registers its functions when one of them is first met
+deferred = {}  # package or module -> function that registers its members when one of them is first met
 _settled = set()  # names of modules whose package needs no registration any more
 
 
@@ -193,7 +193,10 @@ def _make_special(kind):
 
 
 def register_later(package, install):
-    """Call `install`, which registers the functions of a package ``a`` or ``a.b``, when one of them is first met."""
+    """Call `install`, which registers the members of a package ``a`` or ``a.b``, when one of them is first met.
+
+    Within its package, one module of any depth may have an `install` of its own; modules may share one.
+    """
     deferred[package] = install
     _settled.clear()
     _make_foreign(package)
@@ -232,7 +235,7 @@ def is_registered(value):
                 _register_module(getattr(value, "__module__", None))
             if (kind := type(value)) not in _met_kinds:  # an object of the user's class that derives from a package's
                 for base in kind.__mro__[1:]:
-                    register_deferred(two_level_package(base.__module__))
+                    _register_module(base.__module__)
                 _met_kinds.add(kind)
         if isinstance(value, type) and id(value) not in REGISTERED and is_simple(value):
             _register_subclass(value)
@@ -242,7 +245,7 @@ def is_registered(value):
 def _register_subclass(cls):
     """Register a subclass of a class whose subclasses are replaced too."""
     for base in cls.__mro__[1:]:
-        register_deferred(two_level_package(base.__module__))
+        _register_module(base.__module__)
         if id(base) in _of_subclass:
             if (stand_in := _of_subclass[id(base)](cls)) is not None:
                 register_class(cls, stand_in)
@@ -250,27 +253,31 @@ def _register_subclass(cls):
 
 
 def _register_module(module):
-    """Run the deferred registration of the package of a module, if there is one."""
+    """Run the deferred registrations of a module and of its package, if there are any."""
     if type(module) is str and module not in _settled:
         register_deferred(two_level_package(module))
+        register_deferred(module)
         _settled.add(module)
 
 
 def register_deferred(package):
-    """Run the deferred registration of a package, if there is one."""
+    """Run the deferred registration of a package or module, if there is one."""
     with lock:
         if package not in deferred:
             return
+        install = deferred.pop(package)
+        for other in [name for name, each in deferred.items() if each is install]:
+            del deferred[other]
         was_late, state.is_late = state.is_late, True
         try:
-            deferred.pop(package)()
+            install()
         finally:
             state.is_late = was_late
 
 
 def is_deferred(value):
-    """Return whether a value belongs to a package that is registered when one of its members is first met."""
-    return bool(deferred) and two_level_package(module_of(value)) in deferred
+    """Return whether a value belongs to a package or module that is registered when a member is first met."""
+    return bool(deferred) and ((module := module_of(value)) in deferred or two_level_package(module) in deferred)
 
 
 def module_of(value):

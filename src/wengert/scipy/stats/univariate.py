@@ -105,9 +105,7 @@ INSTANCES = {
     for name, value in vars(module).items()
     if isinstance(value, generic) and isinstance(getattr(_stats, name, None), _originals.rv_generic)
 }
-
-
-CLASSES = {
+REPLACED = INSTANCES | {
     "rv_continuous": infrastructure.rv_continuous,
     "rv_discrete": infrastructure.rv_discrete,
     "rv_histogram": _continuous.rv_histogram,
