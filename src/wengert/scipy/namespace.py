@@ -335,6 +335,7 @@ def _execute(name, names):
     space["__builtins__"] = {**vars(builtins), "__import__": _import}
     space |= {_DIFFERS: _differs, _METHOD: _method_of_array}
     space |= {_PRIVATE + name: follow.REGISTERED[id(called)][1] for name, called in _calls().items()}
+    space[_GIVEN] = names
     exec(_code_of(pathlib.Path(original.__file__)), space)
     space.update(_in_array_api(space), **names)
     functions.copied.update(x for x in space.values() if isinstance(x, type) and x.__module__ == name)
@@ -373,6 +374,7 @@ def _differs(x, constant):
     return True if var.is_traced(x) else x != constant
 
 
+_GIVEN = f"{_PRIVATE}given"  # replacements of names
 _METHOD = f"{_PRIVATE}method"
 
 
@@ -450,7 +452,10 @@ def _name_like(name, node):
 
 
 def _import(name, space=None, local=None, fromlist=(), level=0):
-    """``__import__`` for second copies."""
+    """``__import__`` for second copies; nothing is loaded for names that are replaced."""
+    given = space.get(_GIVEN, {}) if space and fromlist else {}
+    if given and given.keys() >= {*fromlist}:
+        return types.SimpleNamespace(**{word: given[word] for word in fromlist})
     return replaced(builtins.__import__(name, space, local, fromlist, level))
 
 

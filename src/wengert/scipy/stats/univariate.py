@@ -30,6 +30,29 @@ def _without_documentation(self, *args, **options):
 generic._construct_doc = generic._construct_default_doc = _without_documentation
 
 
+#: SciPy's distributions, by the module and the name of their classes
+_ORIGINALS = {
+    (name, type(value).__name__): value
+    for name in ("scipy.stats._continuous_distns", "scipy.stats._discrete_distns")
+    for value in vars(importlib.import_module(name)).values()
+    if type(value).__module__ == name and hasattr(value, "_parse_arg_template")
+}
+_inspected = generic._construct_argparser
+
+
+def _parser_of_original(self, *args, **options):
+    """Take the names of shape parameters from the original of a distribution, since inspecting methods is slow."""
+    original = _ORIGINALS.get((type(self).__module__, type(self).__name__))
+    if original is None or self.shapes not in (None, original.shapes):
+        _inspected(self, *args, **options)
+    else:
+        for name in ("_parse_arg_template", "shapes", "numargs"):
+            setattr(self, name, getattr(original, name))
+
+
+generic._construct_argparser = _parser_of_original
+
+
 def _quantile(self, q, *args):
     """Solve cdf(x) = q as SciPy does, then take two Newton steps, which propagate derivatives up to third order."""
     x = found = namespace.computed(self._ppfvec, q, *args)
@@ -55,7 +78,27 @@ def _array(x):
 
 infrastructure.rv_continuous._ppf = _quantile
 infrastructure.rv_continuous.fit = _fit
-_continuous = namespace.second_copy("scipy.stats._continuous_distns", _log_diff=rules.log_difference)
+
+
+class _Interpolation:
+    """A class of ``wengert.scipy.interpolate``, which few distributions need, loaded when it is used."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def _loaded(self):
+        return getattr(importlib.import_module("wengert.scipy.interpolate"), self._name)
+
+    def __call__(self, *args, **options):
+        return self._loaded()(*args, **options)
+
+    def __getattr__(self, name):
+        return getattr(self._loaded(), name)
+
+
+_continuous = namespace.second_copy(
+    "scipy.stats._continuous_distns", _log_diff=rules.log_difference, BSpline=_Interpolation("BSpline")
+)
 _continuous.nct_gen._cdf = lambda self, x, df, nc: rules.noncentral_t_cdf(x, df, nc)
 
 
@@ -77,7 +120,7 @@ def _gennorm_stats(self, beta):
 
 
 _continuous.gennorm_gen._stats = _gennorm_stats
-_discrete = namespace.second_copy("scipy.stats._discrete_distns")
+_discrete = namespace.second_copy("scipy.stats._discrete_distns", interp1d=_Interpolation("interp1d"))
 for _cls in {type(x) for x in vars(_continuous).values() if isinstance(x, infrastructure.rv_continuous)}:
     if "fit" in vars(_cls):
         _cls.fit = _fit
