@@ -279,3 +279,27 @@ print(np.round(wg.gradient(of_one[sys.argv[1]])(x), 12))
 def test_distributions_are_loaded_when_one_is_met(form, expected):
     run = subprocess.run([sys.executable, "-c", DISTRIBUTIONS, form], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == expected
+
+
+SOLVERS = """
+import sys
+import numpy as np
+import scipy.integrate
+import wengert as wg
+from scipy.integrate import odeint, solve_ivp, trapezoid
+
+of_one = {
+    "solve_ivp": lambda x: solve_ivp(lambda t, y: -x * y, (0.0, 1.0), [1.0], rtol=1e-10, atol=1e-10).y[0, -1],
+    "odeint": lambda x: odeint(lambda y, t: -x * y, [1.0], [0.0, 1.0], rtol=1e-10, atol=1e-10)[-1, 0],
+    "module": lambda x: scipy.integrate.solve_ivp(lambda t, y: -x * y, (0, 1), [1], rtol=1e-10, atol=1e-10).y[0, -1],
+}
+assert wg.grad(lambda x: trapezoid([x, 2 * x, x]))(1.0) == 3.0
+assert "wengert.scipy.initial_value" not in sys.modules
+print(wg.grad(of_one[sys.argv[1]])(1.0))
+"""
+
+
+@pytest.mark.parametrize("form", ["solve_ivp", "odeint", "module"])
+def test_solvers_of_differential_equations_are_loaded_when_one_is_met(form):
+    run = subprocess.run([sys.executable, "-c", SOLVERS, form], capture_output=True, text=True, check=True)
+    np.testing.assert_allclose(float(run.stdout), -np.exp(-1.0), rtol=1e-7)

@@ -179,3 +179,7 @@ class _Collocation:
         fields |= {"p": with_bits(found.p, p[0])} if p else {}
         fields |= {"x": with_bits(found.x, self.mesh)} if holds_traced(self.mesh) else {}
         return type(found)(found | fields)
+
+
+#: public names
+REPLACED = {"solve_bvp": solve_bvp}

@@ -690,3 +690,7 @@ def _plain_event(event):
     if plain is not event:
         plain.__dict__.update(getattr(event, "__dict__", {}))
     return plain
+
+
+#: public names
+REPLACED = {"odeint": odeint, "solve_ivp": solve_ivp}

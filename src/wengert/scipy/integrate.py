@@ -15,9 +15,7 @@ from wengert.implicit.theorem import in_derivative as _in_derivative
 from wengert.registry import composed as _composed
 from wengert.rules.scipy.functions import Functions as _Functions
 from wengert.scipy import namespace as _namespace
-from wengert.scipy.boundary_value import solve_bvp  # noqa: F401  (public names, likewise below)
-from wengert.scipy.cubature import cubature  # noqa: F401
-from wengert.scipy.initial_value import odeint, solve_ivp  # noqa: F401
+from wengert.scipy.cubature import cubature  # noqa: F401  (public names, likewise below)
 from wengert.scipy.quadrature import dblquad, nquad, quad, quad_vec, tplquad  # noqa: F401
 from wengert.scipy.tanhsinh import tanhsinh  # noqa: F401
 
@@ -64,4 +62,7 @@ _PLAIN = frozenset(
     "Radau lebedev_rule".split()
 )
 
+# Differential equations need the code that compiles programs, which takes long to load.
+_namespace.replace_later("integrate", "wengert.scipy.initial_value", "_ivp.ivp _odepack_py")
+_namespace.replace_later("integrate", "wengert.scipy.boundary_value", "_bvp")
 _namespace.install("integrate")

@@ -64,6 +64,16 @@ def replace(name: str, values: dict[str, Any]) -> None:
         setattr(ours, word, value)
 
 
+def replace_later(name: str, module: str, homes: str) -> None:
+    """Call `replace` with ``REPLACED`` of a module of ours when a member of SciPy's modules `homes` is first met."""
+
+    def install():
+        replace(name, importlib.import_module(module).REPLACED)
+
+    for home in homes.split():
+        registration.register_later(f"scipy.{name}.{home}", install)
+
+
 def _is_later(value, package):
     """Return whether a value, its class or a base class belongs to a module in a package that is registered later."""
     homes = {registration.module_of(x) for x in (value, *(value if isinstance(value, type) else type(value)).__mro__)}

@@ -102,7 +102,8 @@ def install_iterative(package: str) -> None:
         if module is None or not f"{place}.".startswith(f"{package}."):
             continue
         for name in names:
-            if (value := getattr(module, name, None)) is not None:  # older versions of SciPy have fewer
+            value = getattr(module, name, None)  # older versions of SciPy have fewer
+            if value is not None and registration.module_of(value) not in registration.deferred:
                 registration.register(value, Iterative(value, f"{place}.{name}"))
         modules.register_library(module)
 
