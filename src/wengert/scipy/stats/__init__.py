@@ -1,18 +1,15 @@
 """``scipy.stats`` with functions and distributions that accept traced values.
 
-They are second copies of SciPy's Python code.  Those of univariate distributions and of random variables are made when
-one is first met.
+They are second copies of SciPy's Python code.  Those of distributions are made when one is first met.
 """
 
 from wengert.scipy import namespace
-from wengert.scipy.stats import multivariate as _multivariate
 from wengert.scipy.stats import summaries as _summaries
-
-globals().update(_multivariate.REPLACED)
 
 _PLAIN = _summaries.PLAIN
 
 for _part, _homes in {
+    "multivariate": "_multivariate _covariance _kde",
     "univariate": "_distn_infrastructure _continuous_distns _discrete_distns",
     "random_variables": "_probability_distribution _distribution_infrastructure _new_distributions",
 }.items():

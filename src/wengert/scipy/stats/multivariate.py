@@ -20,7 +20,11 @@ from wengert.scipy import namespace, special
 _stats = importlib.import_module("scipy.stats")
 _original = importlib.import_module("scipy.stats._multivariate")
 _covariance = namespace.second_copy("scipy.stats._covariance")
-_copy = namespace.second_copy("scipy.stats._multivariate")
+#: names that the copy has in common with the original, since their replacements take long to load
+_SHARED = ("norm", "invgamma", "binom", "directional_stats")
+_copy = namespace.second_copy(
+    "scipy.stats._multivariate", **{name: vars(_original)[name] for name in _SHARED if name in vars(_original)}
+)
 
 
 class CholeskyFactor(_copy._PSD):
