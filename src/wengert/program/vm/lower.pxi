@@ -37,6 +37,7 @@ cdef class Lowering:
     cdef int32_t[::1] free_slots    # a stack of `free` slots
     cdef Py_ssize_t free
     cdef int slots
+    cdef int32_t[::1] local         # number of a value in the latest vector step that uses it
     cdef dict folds                 # reduction call: (function, strides of the result along the operand's axes)
     cdef dict natives               # call or guard: the native call that computes it
     cdef set fills                  # filled arrays whose elements are all overwritten
@@ -68,7 +69,7 @@ cdef class Lowering:
         self.under = np.arange(self.n, dtype=np.int32)
         self.low = np.zeros(self.n, np.int64)
         self.step = int32s(self.n, -1)
-        self.slot = int32s(self.n)
+        self.slot, self.local = int32s(self.n), int32s(self.n)
         self.folds = {}
         self.fills = set()
         self.natives = {}

@@ -75,7 +75,7 @@ cdef int allocate_and_emit(Lowering low) except -1:
         if step.kind == VECTOR and len(members) == 1 and is_zeros(low, members[0]):
             pass                    # `reuse_or_copy` has emitted the zeros
         elif step.kind == VECTOR:
-            Chunks(low, step.shape).emit(step)
+            Chunks(low, step.shape, step).emit(step)
         elif step.kind == PACKING:
             emit_pack(low, step.members[0])
         elif step.kind == MOVING:

@@ -53,9 +53,9 @@ cdef class Layout:
     cdef tuple broadcast(self, tuple shape):
         """Return the strides broadcast to a shape."""
         cdef Py_ssize_t extra = len(self.shape) - len(shape)
-        own, strides = self.shape[max(0, extra):], self.strides[max(0, extra):]
         if self.shape == shape:
             return self.strides
+        own, strides = self.shape[max(0, extra):], self.strides[max(0, extra):]
         return (0,) * max(0, -extra) + tuple([
             s if n == m else 0 for n, m, s in zip(own, shape[max(0, -extra):], strides)])
 

@@ -7,7 +7,29 @@ cdef int MAX_SHORT_ROW = 64         # length of the inner axis up to which sever
 cdef list FIRST = [0.0, -math.inf, math.inf]        # neutral elements of the reductions of WG_M_FOLD
 
 
+cdef struct InStep:
+    # a value that a vector step reads or computes; -1 for what it does not have
+    int32_t value
+    int32_t walk                # of its elements
+    int32_t memory              # walk from its lowest address, as gathers read it
+    int32_t number              # index among the scalars
+    int32_t fill                # slot of the chunk that a scalar fills
+    int32_t place               # slot that holds its current chunk
+    int32_t target              # walk into which it is computed directly
+    int32_t last                # last member that reads it
+    bint is_member              # whether the step computes it
+    bint is_one                 # whether it is constant along a chunk: only one element is computed
+
+
+cdef struct Walk:
+    int32_t array
+    int kind
+    Py_ssize_t inner            # stride along the inner axis
+    bint is_written, is_folded  # whether it is the result of a reduction
+
+
 @cython.final
+@cython.no_gc
 cdef class Chunks:
     """Emits the code of one vector step.
 
@@ -16,49 +38,89 @@ cdef class Chunks:
 
     cdef Lowering low
     cdef tuple shape
-    cdef dict walks                 # array that is read or written: index of its walk
-    cdef list arrays, strides, kinds
+    cdef Block room                 # memory of the C arrays
+    cdef InStep *values
+    cdef Walk *walks
+    cdef int32_t *numbers           # scalars
+    cdef int32_t *free              # a stack of unused chunks
+    cdef int value_count, walk_count, number_count, free_count
+    cdef Block code                 # lines of four integers
+    cdef Py_ssize_t lines
+    cdef list strides               # by walk
     cdef list dims
-    cdef list inner                 # by walk: stride along the inner axis
-    cdef dict numbers               # scalar: index among the scalars
-    cdef dict fills                 # scalar that must fill a chunk: its slot
-    cdef dict place                 # value: slot that holds its current chunk
-    cdef dict target                # value: walk into which it is computed directly
-    cdef dict last                  # value: last member that reads it
-    cdef list free, code, sums
+    cdef list fills                 # scalars that fill a chunk
+    cdef list sums
     cdef list more                  # constants that fill a chunk: (slot of chunk, slot of scalar)
     cdef int chunks                 # number of temporary chunks
     cdef int rows                   # rows per chunk if the inner axis is short, else 1
     cdef set folded                 # reduced axes
-    cdef set ones                   # values constant along a chunk: only one element is computed
     cdef int places                 # walk of the indices of a gather; -1: none
-    cdef list written               # pairs (walk that is written, whether it is the result of a reduction)
 
-    def __init__(self, low, shape):
-        self.written = []
-        self.places = -1
-        self.rows = 1
-        self.more = []
-        self.folded = set()
-        self.ones = set()
+    def __init__(self, Lowering low, tuple shape, Step step=None):
+        cdef Py_ssize_t m, count = 2        # limit on the number of values
+        cdef char *data
+        if step is not None:
+            for m in range(step.members.shape[0]):
+                count += 1 + low.first[step.members[m] + 1] - low.first[step.members[m]]
         self.low, self.shape = low, shape
-        self.walks, self.numbers, self.fills, self.place, self.target, self.last = {}, {}, {}, {}, {}, {}
-        self.arrays, self.strides, self.kinds, self.free, self.code, self.sums = [], [], [], [], [], []
+        self.places, self.rows = -1, 1
+        self.strides, self.fills, self.sums = [], [], []
+        # at most a walk of the elements and one of the memory for each value, and four chunks
+        self.room = take(count * (sizeof(InStep) + 2 * sizeof(Walk) + 5 * sizeof(int32_t)))
+        data = self.room.data
+        self.walks = <Walk *>data
+        data += 2 * count * sizeof(Walk)
+        self.values = <InStep *>data
+        data += count * sizeof(InStep)
+        self.numbers = <int32_t *>data
+        self.free = self.numbers + count
+        self.code = take(8 * count * sizeof(wg_code))
 
-    cdef int walk(self, key, int array, tuple strides, int kind) except -1:
-        if key not in self.walks:
-            self.walks[key] = len(self.arrays)
-            self.arrays.append(array)
-            self.strides.append(strides)
-            self.kinds.append(kind)
+    cdef InStep *at(self, Py_ssize_t u) noexcept:
+        """Return the entry of a value, which is created on first use."""
+        cdef int32_t k = self.low.local[u]
+        cdef InStep *v
+        if k < self.value_count and self.values[k].value == u:
+            return &self.values[k]
+        self.low.local[u] = self.value_count
+        v = &self.values[self.value_count]
+        self.value_count += 1
+        v.value = <int32_t>u
+        v.walk = v.memory = v.number = v.fill = v.place = v.target = v.last = -1
+        v.is_member = v.is_one = False
+        return v
+
+    cdef int line(self, int32_t op, int32_t a, int32_t b, int32_t y) except -1:
+        """Append one line of code."""
+        cdef Block longer
+        cdef wg_code *words
+        if (self.lines + 1) * sizeof(wg_code) > self.code.size:
+            longer = take(2 * self.code.size)
+            memcpy(longer.data, self.code.data, self.lines * sizeof(wg_code))
+            self.code = longer
+        words = <wg_code *>self.code.data + self.lines
+        words.op, words.a, words.b, words.y = op, a, b, y
+        self.lines += 1
         return 0
 
-    cdef int walk_value(self, Py_ssize_t u) except -1:
-        cdef Layout layout
-        if u in self.walks:
-            return 0
-        layout = self.low.layout(u)
-        return self.walk(u, self.low.array(u), layout.broadcast(self.shape), layout.kind)
+    cdef int walk(self, int array, tuple strides, int kind) except -1:
+        """Add an array that is walked; return its number."""
+        cdef Walk *walk = &self.walks[self.walk_count]
+        self.strides.append(strides)
+        walk.array, walk.kind = array, kind
+        walk.is_written = walk.is_folded = False
+        self.walk_count += 1
+        return self.walk_count - 1
+
+    cdef int walk_whole(self, Py_ssize_t u) except -1:
+        """Add the array of a value; return its number."""
+        cdef Layout layout = self.low.layout(u)
+        return self.walk(self.low.array(u), layout.broadcast(self.shape), layout.kind)
+
+    cdef int write(self, int w, bint is_folded=False) noexcept:
+        """Note that an array is written."""
+        self.walks[w].is_written, self.walks[w].is_folded = True, is_folded
+        return w
 
     cdef int order_axes(self) except -1:
         """Order the axes by stride, and merge axes that are contiguous in every array.
@@ -69,8 +131,7 @@ cdef class Chunks:
         if len(self.shape) == 1:
             self.dims = [self.shape[0]]
             self.strides = self.strides if self.shape[0] != 1 else [(8,)] * len(self.strides)
-            self.inner = [s[0] for s in self.strides]
-            return 0
+            return self.set_inner()
         axes = [d for d in range(len(self.shape)) if self.shape[d] != 1]
         if self.strides and not self.folded:        # gather indices are read sequentially
             order = self.strides[self.places if self.places >= 0 else -1]
@@ -78,309 +139,363 @@ cdef class Chunks:
         for d in axes:
             if joined:
                 before = joined[-1][-1]
-                is_folded = before in self.folded and d in self.folded
+                is_folded = self.folded and before in self.folded and d in self.folded
                 if not is_folded and all([s[before] == s[d] * self.shape[d] for s in self.strides]):
                     joined[-1].append(d)
                     continue
             joined.append([d])
         self.dims = [math.prod([self.shape[d] for d in group]) for group in joined] or [1]
         self.strides = [[s[group[-1]] for group in joined] or [8] for s in self.strides]
-        self.inner = [s[-1] for s in self.strides]
+        self.set_inner()
         if len(self.dims) > 1 and 0 < self.dims[-1] <= MAX_SHORT_ROW and self.places < 0 and not self.low.exact:
             self.rows = WG_CHUNK // self.dims[-1]
         return 0
 
+    cdef int set_inner(self) except -1:
+        cdef int w
+        for w in range(self.walk_count):
+            self.walks[w].inner = self.strides[w][-1]
+        return 0
+
     cdef bint is_regular(self, int w) except -1:
         """Return whether an array is regularly strided across the rows of a chunk."""
-        return self.rows == 1 or self.strides[w][-2] == self.inner[w] * self.dims[-1]
+        return self.rows == 1 or self.strides[w][-2] == self.walks[w].inner * self.dims[-1]
 
     cdef bint is_direct(self, int w) except -1:
         """Return whether code accesses this array in place, without a temporary chunk."""
-        return self.kinds[w] == DOUBLES and self.inner[w] == sizeof(double) and self.is_regular(w)
+        return self.walks[w].kind == DOUBLES and self.walks[w].inner == sizeof(double) and self.is_regular(w)
 
-    cdef int new_chunk(self) except -1:
-        if self.free:
-            return self.free.pop()
+    cdef int new_chunk(self) noexcept:
+        if self.free_count:
+            self.free_count -= 1
+            return self.free[self.free_count]
         self.chunks += 1
-        return len(self.walks) + len(self.numbers) + self.chunks - 1
+        return self.walk_count + self.number_count + self.chunks - 1
 
-    cdef int number(self, Py_ssize_t u) except -1:
-        return len(self.walks) + <int>self.numbers[u]
+    cdef int free_chunk(self, int slot) noexcept:
+        self.free[self.free_count] = slot
+        self.free_count += 1
+        return 0
 
     cdef int chunk_of(self, Py_ssize_t u) except -1:
         """Return the slot of an operand as a full chunk."""
-        cdef int w
+        cdef InStep *v = self.at(u)
+        cdef int slot
         if self.low.is_scalar(u):
-            return self.fills[u]
-        if u in self.ones:
-            self.ones.discard(u)
-            slot, self.place[u] = self.place[u], self.new_chunk()
-            self.code.append((WG_M_GET, slot, 0, self.place[u]))
-            self.free.append(slot)
-        if u in self.place:
-            return self.place[u]
-        w = self.walks[u]
-        if self.is_direct(w):
-            self.place[u] = w
-        else:
-            self.place[u] = self.new_chunk()
-            self.move(WG_M_GET if self.kinds[w] == DOUBLES else WG_M_GET_BOOL, w, w, self.place[u])
-        return self.place[u]
+            return v.fill
+        if v.is_one:
+            v.is_one = False
+            slot, v.place = v.place, self.new_chunk()
+            self.line(WG_M_GET, slot, 0, v.place)
+            self.free_chunk(slot)
+        if v.place < 0:
+            v.place = self.chunk_at(v.walk)
+        return v.place
+
+    cdef int chunk_at(self, int w) except -1:
+        """Return a slot with elements of an array."""
+        cdef int slot = w
+        if not self.is_direct(w):
+            slot = self.new_chunk()
+            self.move(WG_M_GET if self.walks[w].kind == DOUBLES else WG_M_GET_BOOL, w, w, slot)
+        return slot
 
     cdef int move(self, int op, int w, int source, int target) except -1:
         """Copy elements from a walk to a chunk or back."""
         if self.is_regular(w):
-            self.code.append((op, source, self.inner[w], target))
+            self.line(op, source, <int32_t>self.walks[w].inner, target)
         else:
-            self.code.append((op + WG_M_GET_ROWS - WG_M_GET, source, self.inner[w], target))
-            self.code.append((0, self.dims[-1], self.strides[w][-2], 0))
+            self.line(op + WG_M_GET_ROWS - WG_M_GET, source, <int32_t>self.walks[w].inner, target)
+            self.line(0, self.dims[-1], self.strides[w][-2], 0)
         return 0
 
     cdef int put(self, int slot, int w) except -1:
         """Store a chunk to an array."""
         if self.is_direct(w):
             if slot != w:
-                self.code.append((WG_M_POSITIVE, slot, slot, w))
+                self.line(WG_M_POSITIVE, slot, slot, w)
         else:
-            self.move(WG_M_PUT if self.kinds[w] == DOUBLES else WG_M_PUT_BOOL, w, slot, w)
+            self.move(WG_M_PUT if self.walks[w].kind == DOUBLES else WG_M_PUT_BOOL, w, slot, w)
         return 0
 
-    cdef int release(self, Py_ssize_t u, Py_ssize_t t) except -1:
-        if self.last.get(u, -1) <= t and u in self.place:
-            slot = self.place.pop(u)
-            if slot >= len(self.walks) + len(self.numbers):
-                self.free.append(slot)
+    cdef int release(self, Py_ssize_t u, Py_ssize_t t) noexcept:
+        cdef InStep *v = self.at(u)
+        if v.last <= t and v.place >= 0:
+            if v.place >= self.walk_count + self.number_count:
+                self.free_chunk(v.place)
+            v.place = -1
         return 0
 
     cdef int slot_of(self, Py_ssize_t u) except -1:
         """Return the slot of an operand as it is: a scalar, one element per row, or a chunk."""
-        if self.low.is_scalar(u) and u not in self.fills:
-            return self.number(u)
-        if u in self.ones:
-            return self.place[u]
-        return self.walks[u] if self.is_one_a_row(u) else self.chunk_of(u)
+        cdef InStep *v = self.at(u)
+        if self.low.is_scalar(u) and v.fill < 0:
+            return self.walk_count + v.number
+        if v.is_one:
+            return v.place
+        return v.walk if self.is_one_a_row(u) else self.chunk_of(u)
 
     cdef bint is_one_a_row(self, Py_ssize_t u) except -1:
         """Return whether an array is constant along the inner axis, also if a chunk holds it."""
-        if u not in self.walks:
-            return u in self.ones
-        w = self.walks[u]
-        return self.kinds[w] == DOUBLES and self.inner[w] == 0 and self.is_regular(w)
+        cdef InStep *v = self.at(u)
+        if v.walk < 0:
+            return v.is_one
+        return self.walks[v.walk].kind == DOUBLES and self.walks[v.walk].inner == 0 and self.is_regular(v.walk)
 
-    cdef bint is_for_one(self, Py_ssize_t i, list operands) except -1:
+    cdef bint is_for_one(self, Py_ssize_t i) except -1:
         """Return whether a result is constant along rows and never stored, so that one element suffices."""
         cdef Lowering low = self.low
-        cdef int op = low.op[i]
-        cdef Py_ssize_t u
-        if i in self.walks or i in self.target or low.exact or op not in PLAIN:
+        cdef InStep *v = self.at(i)
+        cdef Py_ssize_t j
+        if v.walk >= 0 or v.target >= 0 or low.exact:
             return False
-        for u in operands:
-            if not low.is_scalar(u) and not self.is_one_a_row(u):
+        for j in range(low.first[i], low.first[i + 1]):
+            if not low.is_scalar(low.read[j]) and not self.is_one_a_row(low.read[j]):
+                return False
+        return <int>low.op[i] in PLAIN
+
+    cdef bint needs_chunk(self, Py_ssize_t i) noexcept:
+        """Return whether scalar operands must fill a chunk; most operations accept one scalar beside an array."""
+        cdef Lowering low = self.low
+        cdef int op = low.op[i]
+        cdef Py_ssize_t j
+        if op == Op.PLACE or reads[op] != 3 and not (low.exact and reads[op] == 7 and op != Op.SELECT):
+            return True
+        for j in range(low.first[i], low.first[i + 1]):
+            if not low.is_scalar(low.read[j]):
                 return False
         return True
 
-    cdef bint needs_chunk(self, Py_ssize_t i, list operands, Py_ssize_t u):
-        """Return whether a scalar operand must fill a chunk; most operations accept one scalar beside an array."""
-        cdef int op = self.low.op[i]
-        if op == Op.PLACE or reads[op] != 3 and not (self.low.exact and reads[op] == 7 and op != Op.SELECT):
-            return True
-        return all([self.low.is_scalar(v) for v in operands])
-
     cdef int emit(self, Step step) except -1:
-        cdef Py_ssize_t i, u, t
-        cdef int op, w
-        cdef Lowering low = self.low
-        cdef list operands
-        cdef list members = step.listed()
-        cdef set here = set(members)
-        cdef list wanted = []
-        for t, i in enumerate(members):
-            op = low.op[i]
-            operands = low.operands(i)
-            if op == Op.PLACE:
-                operands = [low.c[i]]
-            for u in operands:
-                self.last[u] = t
-                if low.is_scalar(u):
-                    self.numbers.setdefault(u, len(self.numbers))
-                    if self.needs_chunk(i, operands, u):
-                        wanted.append(u)
-                elif op == Op.GATHER and u == low.a[i]:         # from its lowest address
-                    self.walk(("memory", u), low.array_at(low.alloc_of[low.under[u]], low.low[u]),
-                              (0,) * len(self.shape), OTHER)
-                elif u not in here:
-                    self.walk_value(u)
-                    if op == Op.GATHER:
-                        self.places = self.walks[u]
-        for i in members:
-            op = low.op[i]
-            if op == Op.PLACE:
-                offset, shape, strides = low.listing.views[low.b[i]]
-                self.walk(i, low.array_at(low.alloc_of[i], offset), strides, low.layout(i).kind)
-                self.written.append((self.walks[i], False))
-            elif i in low.folds:
-                steps = low.folds[i][1]
-                self.folded.update([d for d, stride in enumerate(steps) if stride == 0])
-                self.walk(i, low.array(i), steps, DOUBLES)
-                self.written.append((self.walks[i], True))
-            elif op != Op.SUM and low.needed[i]:
-                self.walk_value(i)
-                self.written.append((self.walks[i], False))
+        cdef Py_ssize_t t
+        cdef int32_t u
+        cdef InStep *v
+        for t in range(step.members.shape[0]):
+            self.at(step.members[t]).is_member = True
+        for t in range(step.members.shape[0]):
+            self.find_operands(step.members[t], t)
+        for t in range(step.members.shape[0]):
+            self.find_results(step.members[t])
         self.order_axes()
-        for u in wanted:
-            if u not in self.fills:
-                self.fills[u] = self.new_chunk()
-        for i in members:
-            if low.op[i] == Op.PLACE and not low.is_scalar(low.c[i]):
-                w = self.walks[i]
-                u = low.c[i]
-                if u in here and not low.needed[u] and self.is_direct(w) and low.layout(u).kind == DOUBLES:
-                    self.target.setdefault(u, w)
-            elif low.op[i] != Op.SUM and i not in low.folds and low.needed[i] and self.is_direct(self.walks[i]):
-                self.target[i] = self.walks[i]
-        for t, i in enumerate(members):
-            self.emit_one(i, t)
+        for u in self.fills:
+            v = self.at(u)
+            v.fill = self.new_chunk()
+        for t in range(step.members.shape[0]):
+            self.find_target(step.members[t])
+        for t in range(step.members.shape[0]):
+            self.emit_one(step.members[t], t)
         self.finish()
+        return 0
+
+    cdef int find_operands(self, Py_ssize_t i, Py_ssize_t t) except -1:
+        """Number the operands of member `t`."""
+        cdef Lowering low = self.low
+        cdef int op = low.op[i]
+        cdef Py_ssize_t j, u
+        cdef InStep *v
+        # a store reads the stored elements only, which come last
+        for j in range(low.first[i + 1] - 1 if op == Op.PLACE else low.first[i], low.first[i + 1]):
+            u = low.read[j]
+            v = self.at(u)
+            v.last = <int32_t>t
+            if low.is_scalar(u):
+                if v.number < 0:
+                    v.number = self.number_count
+                    self.numbers[self.number_count] = <int32_t>u
+                    self.number_count += 1
+                if self.needs_chunk(i) and u not in self.fills:
+                    self.fills.append(u)
+            elif op == Op.GATHER and u == low.a[i]:             # from its lowest address
+                if v.memory < 0:
+                    v.memory = self.walk(low.array_at(low.alloc_of[low.under[u]], low.low[u]),
+                                         (0,) * len(self.shape), OTHER)
+            elif not v.is_member:
+                if v.walk < 0:
+                    v.walk = self.walk_whole(u)
+                if op == Op.GATHER:
+                    self.places = v.walk
+        return 0
+
+    cdef int find_results(self, Py_ssize_t i) except -1:
+        """Number the array that a member stores, if it stores one."""
+        cdef Lowering low = self.low
+        cdef int op = low.op[i]
+        cdef InStep *v = self.at(i)
+        if op == Op.PLACE:
+            offset, shape, strides = low.listing.views[low.b[i]]
+            v.walk = self.write(self.walk(low.array_at(low.alloc_of[i], offset), strides, low.layout(i).kind))
+        elif op == Op.CALL:                                     # a reduction
+            steps = low.folds[i][1]
+            self.folded = (self.folded or set()) | {d for d, stride in enumerate(steps) if stride == 0}
+            v.walk = self.write(self.walk(low.array(i), steps, DOUBLES), True)
+        elif op != Op.SUM and low.needed[i]:
+            v.walk = self.write(self.walk_whole(i))
+        return 0
+
+    cdef int find_target(self, Py_ssize_t i) except -1:
+        """Let a value be computed directly in the array to which it is stored."""
+        cdef Lowering low = self.low
+        cdef int op = low.op[i]
+        cdef InStep *v = self.at(i)
+        cdef InStep *stored
+        if op == Op.PLACE:
+            if not low.is_scalar(low.c[i]):
+                stored = self.at(low.c[i])
+                if (stored.is_member and stored.target < 0 and not low.needed[low.c[i]] and self.is_direct(v.walk)
+                        and low.layout(low.c[i]).kind == DOUBLES):
+                    stored.target = v.walk
+        elif op != Op.SUM and op != Op.CALL and low.needed[i] and self.is_direct(v.walk):
+            v.target = v.walk
         return 0
 
     cdef int emit_one(self, Py_ssize_t i, Py_ssize_t t) except -1:
         cdef Lowering low = self.low
-        cdef int op = low.op[i], code, y, extra = 0
-        cdef Py_ssize_t u
-        cdef list operands = low.operands(i), slots
-        cdef bint exact_partial = low.exact and Op.PARTIAL <= op < Op.INPUT
+        cdef int op = low.op[i]
+        cdef InStep *v = self.at(i)
         if op == Op.SUM:
-            code = WG_M_SUM if self.rows == 1 else WG_M_SUM_ROWS
-            self.code.append((code, self.chunk_of(low.a[i]), len(self.sums), 0))
+            self.line(WG_M_SUM if self.rows == 1 else WG_M_SUM_ROWS, self.chunk_of(low.a[i]), len(self.sums), 0)
             if self.rows > 1:
-                self.code.append((0, self.dims[-1], 0, 0))
+                self.line(0, self.dims[-1], 0, 0)
             self.sums.append(low.slot[i])
             self.release(low.a[i], t)
-            return 0
-        if i in low.folds:
+        elif op == Op.CALL:
             self.fold(i)
-            self.release(operands[0], t)
-            return 0
-        if op == Op.PLACE:
-            self.put(self.chunk_of(low.c[i]), self.walks[i])
+            self.release(low.read[low.first[i]], t)
+        elif op == Op.PLACE:
+            self.put(self.chunk_of(low.c[i]), v.walk)
             self.release(low.c[i], t)
-            return 0
-        if op == Op.GATHER:
-            y = self.target[i] if i in self.target else self.new_chunk()
-            self.place[i] = y
-            self.code.append((WG_M_GATHER, self.walks[low.b[i]], self.walks["memory", low.a[i]], y))
-            if i in self.walks and i not in self.target:
-                self.put(y, self.walks[i])
-            self.release(i, t)
-            return 0
-        is_array = [not low.is_scalar(u) or u in self.fills for u in operands]
-        slots = [0] * len(operands)
-        for m in (0, 1) if reads[op] == 3 else ():      # a row-constant operand beside an array counts as scalar
-            if is_array[m] and is_array[1 - m] and operands[m] != operands[1 - m]:
-                is_array[m] = not self.is_one_a_row(operands[m])
-        is_one = self.is_for_one(i, operands)
-        slots = [self.chunk_of(u) if is_it and not is_one else self.slot_of(u) for u, is_it in zip(operands, is_array)]
-        code = machine_op[op]
-        loop = low.in_loop(op, False)
-        if not (loop or exact_partial or reads[op] == 7):   # the result may reuse the chunk of an operand
-            for u in operands:
-                self.release(u, t)
-        y = self.target[i] if i in self.target else self.new_chunk()
-        self.place[i] = y
-        if is_one:
-            self.ones.add(i)
-            self.code.append((WG_M_ONE, 0, 0, y))
-        if reads[op] == 7:
-            # unused operands need a valid pointer too
-            full = [slots.pop(0) if v >= 0 else y for v in (low.a[i], low.b[i], low.c[i])]
-            if exact_partial:
-                both = dict(zip(operands, is_array))
-                form = 1 if not both.get(low.b[i], True) else 2 if not both.get(low.a[i], True) else 0
-                row, side = divmod(op - Op.PARTIAL, 2)
-                self.code.append((WG_M_EXACT, full[0], full[1], y))
-                self.code.append((0, full[2], 2 * form + side, row))
-            else:
-                self.code.append((code, full[0], full[1], y))
-                self.code.append((0, full[2], 0, 0))
-        elif loop:
-            self.code.append((WG_M_LOOP, slots[0], slots[-1], y))
-            self.code.append((0, loop_number(low, op), is_array[0] + 2 * is_array[-1], 0))
         else:
-            if len(operands) == 2:
+            if op == Op.GATHER:
+                v.place = v.target if v.target >= 0 else self.new_chunk()
+                self.line(WG_M_GATHER, self.at(low.b[i]).walk, self.at(low.a[i]).memory, v.place)
+            else:
+                self.emit_elementwise(i, t)
+            if v.walk >= 0 and v.target < 0:
+                self.put(v.place, v.walk)
+            self.release(i, t)
+        return 0
+
+    cdef int emit_elementwise(self, Py_ssize_t i, Py_ssize_t t) except -1:
+        cdef Lowering low = self.low
+        cdef int op = low.op[i], m, n = low.first[i + 1] - low.first[i], code = machine_op[op]
+        cdef InStep *v = self.at(i)
+        cdef const int32_t *operands = &low.read[low.first[i]]
+        cdef int slots[3]
+        cdef bint is_array[3]
+        cdef bint is_one = self.is_for_one(i), loop = low.in_loop(op, False)
+        for m in range(n):
+            is_array[m] = not low.is_scalar(operands[m]) or self.at(operands[m]).fill >= 0
+        if reads[op] == 3 and operands[0] != operands[1]:   # a row-constant operand beside an array counts as scalar
+            for m in range(2):
+                if is_array[m] and is_array[1 - m]:
+                    is_array[m] = not self.is_one_a_row(operands[m])
+        for m in range(n):
+            slots[m] = self.chunk_of(operands[m]) if is_array[m] and not is_one else self.slot_of(operands[m])
+        if not (loop or reads[op] == 7 or low.exact and Op.PARTIAL <= op < Op.INPUT):
+            for m in range(n):                              # the result may reuse the chunk of an operand
+                self.release(operands[m], t)
+        v.place = v.target if v.target >= 0 else self.new_chunk()
+        if is_one:
+            v.is_one = True
+            self.line(WG_M_ONE, 0, 0, v.place)
+        if reads[op] == 7:
+            self.emit_ternary(i, slots, is_array)
+        elif loop:
+            self.line(WG_M_LOOP, slots[0], slots[n - 1], v.place)
+            self.line(0, loop_number(low, op), is_array[0] + 2 * is_array[n - 1], 0)
+        else:
+            if n == 2:
                 code += 0 if is_array[0] and is_array[1] else 1 if is_array[0] else 2
-            self.code.append((code, slots[0], slots[-1], y))
-        for u in operands:
-            self.release(u, t)
-        if i in self.walks and i not in self.target:
-            self.put(y, self.walks[i])
-        self.release(i, t)
+            self.line(code, slots[0], slots[n - 1], v.place)
+        for m in range(n):
+            self.release(operands[m], t)
+        return 0
+
+    cdef int emit_ternary(self, Py_ssize_t i, const int *slots, const bint *is_array) except -1:
+        """Emit an operation of three operands; unused ones need a valid pointer too."""
+        cdef Lowering low = self.low
+        cdef int op = low.op[i], m, k = 0, form = 0, y = self.at(i).place
+        cdef int32_t[3] columns = [low.a[i], low.b[i], low.c[i]]
+        cdef int full[3]
+        cdef bint both[3]
+        for m in range(3):
+            full[m], both[m] = y, True
+            if columns[m] >= 0:
+                full[m], both[m] = slots[k], is_array[k]
+                k += 1
+        if low.exact and Op.PARTIAL <= op < Op.INPUT:
+            form = 1 if not both[1] else 2 if not both[0] else 0
+            self.line(WG_M_EXACT, full[0], full[1], y)
+            self.line(0, full[2], 2 * form + (op - Op.PARTIAL) % 2, (op - Op.PARTIAL) // 2)
+        else:
+            self.line(machine_op[op], full[0], full[1], y)
+            self.line(0, full[2], 0, 0)
         return 0
 
     cdef int fold(self, Py_ssize_t i) except -1:
         """Emit a reduction; it stores its result if a chunk holds whole rows, and otherwise accumulates."""
         cdef Lowering low = self.low
-        cdef int w = self.walks[i], fold = low.folds[i][0]
-        cdef bint is_all = (self.inner[w] == 0 and 0 not in self.strides[w][:-1]
+        cdef int w = self.at(i).walk, fold = low.folds[i][0]
+        cdef bint is_all = (self.walks[w].inner == 0 and 0 not in self.strides[w][:-1]
                             and (self.rows > 1 or self.dims[-1] <= WG_CHUNK))
-        self.code.append((WG_M_FOLD, self.chunk_of(low.read[low.first[i]]), 2 * fold + (not is_all), w))
-        self.code.append((0, self.dims[-1] if self.rows > 1 else 0, self.strides[w][-2] if self.rows > 1 else 0,
-                          self.inner[w]))
+        self.line(WG_M_FOLD, self.chunk_of(low.read[low.first[i]]), 2 * fold + (not is_all), w)
+        self.line(0, self.dims[-1] if self.rows > 1 else 0, self.strides[w][-2] if self.rows > 1 else 0,
+                  <int32_t>self.walks[w].inner)
         if not is_all:
             Chunks(low, low.layout(i).shape).fill(i, FIRST[fold])
         return 0
 
     cdef int fill(self, Py_ssize_t target, double x) except -1:
         """Emit a step that fills an array with a scalar."""
-        self.walk_value(target)
-        self.written.append((self.walks[target], False))
+        cdef int w = self.write(self.walk_whole(target)), chunk
         self.order_axes()
         chunk = self.new_chunk()
-        self.more.append((chunk, slot_of_constant(self.low, x)))
-        self.put(chunk, self.walks[target])
+        self.more = [(chunk, slot_of_constant(self.low, x))]
+        self.put(chunk, w)
         self.finish()
         return 0
 
     cdef int copy(self, Py_ssize_t source, Py_ssize_t target) except -1:
         """Emit a step that copies an array."""
-        self.walk_value(source)
-        self.walk_value(target)
-        self.written.append((self.walks[target], False))
+        cdef int from_ = self.walk_whole(source), to = self.write(self.walk_whole(target))
         self.order_axes()
-        self.put(self.chunk_of(source), self.walks[target])
+        self.put(self.chunk_at(from_), to)
         self.finish()
         return 0
 
     cdef int finish(self) except -1:
         cdef Lowering low = self.low
-        cdef int first = len(self.walks) + len(self.numbers)
-        cdef cnp.ndarray code = code_of(len(self.code))
-        cdef int32_t *words = <int32_t *>cnp.PyArray_DATA(code)
-        cdef tuple line
-        for line in self.code:
-            words[0], words[1], words[2], words[3] = line
-            words += 4
+        cdef int first = self.walk_count + self.number_count, m
+        cdef cnp.ndarray code = code_of(self.lines)
+        cdef list fill = self.more or []
+        cdef int32_t u
+        memcpy(cnp.PyArray_DATA(code), self.code.data, self.lines * sizeof(wg_code))
         low.chunks = max(low.chunks, self.chunks)
         low.pointers = max(low.pointers, first + self.chunks)
         low.sums = max(low.sums, len(self.sums))
         low.axes = max(low.axes, len(self.dims))
-        walk = tuple(enumerate(self.arrays))
-        number = tuple([(self.number(u), low.slot[u]) for u in self.numbers])
-        fill = tuple([(chunk, low.slot[u]) for u, chunk in self.fills.items()] + self.more)
+        walk = tuple([(m, self.walks[m].array) for m in range(self.walk_count)])
+        number = tuple([(self.walk_count + m, low.slot[self.numbers[m]]) for m in range(self.number_count)])
+        for u in self.fills:
+            fill.append((self.at(u).fill, low.slot[u]))
         block = self.block()
         if block:
             low.blocks = max(low.blocks, (self.dims[0] // block + 1) * len(self.sums))
         # tuples of integers, which the garbage collector untracks
         low.emitted.append((WG_VECTOR, code, tuple(self.dims), tuple([tuple(s) for s in self.strides]), walk, number,
-                            fill, tuple(self.sums), first, self.chunks, self.rows, block))
+                            tuple(fill), tuple(self.sums), first, self.chunks, self.rows, block))
         return 0
 
     cdef Py_ssize_t block(self) except -1:
         """Return the block size on the first axis; 0 (no blocks) if there are few elements or blocks would overlap."""
         cdef Py_ssize_t size = math.prod(self.dims), count, unit
+        cdef int w
         if size < 2 * WG_BLOCK:
             return 0
-        for w, is_folded in self.written:
-            axes = [d for d in range(len(self.dims)) if self.strides[w][d] or not is_folded]
+        for w in range(self.walk_count):
+            if not self.walks[w].is_written:
+                continue
+            axes = [d for d in range(len(self.dims)) if self.strides[w][d] or not self.walks[w].is_folded]
             if 0 not in axes or overlaps([self.dims[d] for d in axes], [self.strides[w][d] for d in axes]):
                 return 0
         count = max(1, WG_BLOCK * self.dims[0] // size)
