@@ -106,7 +106,7 @@ cdef class Scalariser:
     cdef Block room             # allocation that holds `of`
     cdef list cells             # elements of each array, {offset: new id}; None: not loaded yet
     cdef list orders            # by type id: offsets of the elements in order; None: not a small array
-    cdef dict store_offsets     # offsets of stores, by view and dtype
+    cdef dict store_offsets     # offsets of views and stores, by view and bytes of an element
     cdef bint to_run            # whether the program will not be differentiated
     cdef list squares           # squares of norms, whose derivatives are those of `norm` only if they are finite
 
@@ -204,7 +204,7 @@ cdef class Scalariser:
         cdef int32_t a = code.as_[i]
         if code.kinds[i] <= FLAG:
             if op == LOAD and self.cells[a] is not None:
-                self.of[i] = self.cells[a][code.bs[i]]
+                self.of[i] = (<dict>self.cells[a])[code.bs[i]]
                 return True
             if op == SUM and self.order(a) is not None:
                 self.of[i] = self.add_all(self.ordered(a))
@@ -216,7 +216,7 @@ cdef class Scalariser:
             return self.replace_elementwise(i)
         if op == VIEW:
             return self.replace_view(i)
-        if op == PACK and code.types[code.kinds[i]][0] == FLOAT:
+        if op == PACK and self.is_float(i):
             return self.replace_pack(i)
         if op == PLACE:
             return self.replace_store(i)
@@ -224,25 +224,29 @@ cdef class Scalariser:
 
     cdef bint replace_elementwise(self, Py_ssize_t i) except -1:
         cdef Listing code = self.code
-        cdef int mask = names(code.ops[i])
-        cdef int32_t kind = SCALAR if code.types[code.kinds[i]][0] == FLOAT else FLAG
+        cdef int op = code.ops[i], mask = names(op), j
         cdef int32_t v
-        cdef list columns = []
-        for bit, v in ((1, code.as_[i]), (2, code.bs[i]), (4, code.cs[i])):
-            if not mask & bit or v < 0:
-                columns.append(None)
-            elif code.ops[i] < INPUT and self.dtype(v) != FLOAT:     # arithmetic on bools is not supported
+        cdef int32_t kind = SCALAR if self.is_float(i) else FLAG
+        cdef int32_t[3] ids = [-1, -1, -1], columns = [code.as_[i], code.bs[i], code.cs[i]]
+        cdef list arrays = [None, None, None]           # elements of the operands by offset in this array
+        cdef dict cells = {}
+        for j in range(3):
+            v = columns[j]
+            if not mask >> j & 1 or v < 0:
+                continue
+            if op < INPUT and not self.is_float(v):     # arithmetic on bools is not supported
                 return False
-            elif code.kinds[v] <= FLAG:
-                columns.append([self.of[v]] * len(self.order(i)))
+            if code.kinds[v] <= FLAG:
+                ids[j] = self.of[v]
             elif self.order(v) is None:
                 return False
             else:
-                columns.append(self.ordered(v))
-        cells = {}
-        for k, place in enumerate(self.order(i)):
-            a, b, c = [-1 if column is None else column[k] for column in columns]
-            cells[place] = emit(self.found, code.ops[i], a, b, c, kind)
+                arrays[j] = self.elements(v) if code.kinds[v] == code.kinds[i] else self.relabelled(v, i)
+        for place in self.order(i):
+            for j in range(3):
+                if arrays[j] is not None:
+                    ids[j] = (<dict>arrays[j])[place]
+            cells[place] = emit(self.found, op, ids[0], ids[1], ids[2], kind)
         self.cells[i] = cells
         return True
 
@@ -368,9 +372,10 @@ cdef class Scalariser:
 
     cdef list offsets_of(self, int32_t view, dtype):
         """Return the offsets of a view's elements in its array."""
-        found = self.store_offsets.get((view, dtype))
+        key = view, dtype.itemsize
+        found = self.store_offsets.get(key)
         if found is None:
-            found = self.store_offsets[view, dtype] = view_offsets(self.code.views[view], dtype.itemsize)
+            found = self.store_offsets[key] = view_offsets(self.code.views[view], dtype.itemsize)
         return found
 
     cdef bint expand_call(self, Py_ssize_t i) except -1:
@@ -418,6 +423,10 @@ cdef class Scalariser:
 
     cdef object dtype(self, Py_ssize_t v):
         return self.code.types[self.code.kinds[v]][0]
+
+    cdef bint is_float(self, Py_ssize_t v) except -1:
+        dtype = self.dtype(v)
+        return dtype is FLOAT or dtype == FLOAT         # identity is much cheaper
 
 
 include "scalarise_cost.pxi"
