@@ -18,6 +18,7 @@ import numpy as np
 
 from wengert.program.ir.call import Operand, is_function
 from wengert.program.ir.ir import restored
+from wengert.program.ir.opcode_table import marked
 from wengert.program.ir.opcodes import Op
 
 #: elements of the operands over those of their stand-ins from which on a smaller trace pays
@@ -30,7 +31,7 @@ PRIMES = (17, 23, 31, 41, 53, 67)
 
 #: constants that no rule computes from a length
 _NEUTRAL = frozenset((0.0, 0.5, 1.0, 2.0, math.inf))
-_OTHER_MEMORY = (Op.ARRAY, Op.PACK, Op.GATHER, Op.PUT, Op.SCATTER)
+_OTHER_MEMORY = marked(frozenset((Op.ARRAY, Op.PACK, Op.GATHER, Op.PUT, Op.SCATTER)))
 
 
 class _Refused(Exception):
@@ -73,7 +74,7 @@ class StandIns:
         """Return a trace at the small types as one at the full types; None if that is not possible."""
         op, a, b, c, kinds, of_values, constants, arrays, calls, views, packs, guards, *ends = code.__reduce__()[1]
         is_sizeless = (
-            not np.isin(op, _OTHER_MEMORY).any()
+            not _OTHER_MEMORY[op].any()
             and not b[op == Op.LOAD].any()
             and all(map(_is_neutral, constants))
             and all(map(_is_sizeless_call, calls))

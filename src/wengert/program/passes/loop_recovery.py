@@ -38,6 +38,7 @@ from wengert.program.passes import simplify, vectorise
 _FLOAT = np.dtype(float)
 #: by opcode: which of the columns a, b and c hold value ids
 VALUE_COLUMNS = np.array([columns_named(op) for op in range(Op.OPS)])
+_HAS_LIST = marked(frozenset((Op.CALL, Op.PACK)))  # any number of operands
 _IS_LEAF = marked(opcodes(access=""))[:-1]
 _SUMS = OPCODES["add"], OPCODES["subtract"]
 _DATA_MOVEMENT = (Op.LOAD, Op.VIEW, Op.PLACE, Op.PACK, Op.STOP)
@@ -279,12 +280,12 @@ class _LoopSearch:
         named = VALUE_COLUMNS[self.op]
         columns = ((1, code.a), (2, code.b), (4, code.c))
         self.read = np.array([np.where(named & bit, column, -1) for bit, column in columns], dtype=np.int64)
-        self.read[:, np.isin(self.op, (Op.CALL, Op.PACK))] = -1
+        self.read[:, _HAS_LIST[self.op]] = -1
 
     @functools.cached_property
     def long_operands(self):
         """The operands of calls and packs, which may have more than three."""
-        many = np.flatnonzero(np.isin(self.op, (Op.CALL, Op.PACK)))
+        many = np.flatnonzero(_HAS_LIST[self.op])
         return {i: np.array(operands(self.code, i), dtype=np.int64) for i in many.tolist()}
 
     def size(self, i):
@@ -314,7 +315,7 @@ class _LoopSearch:
         placed = at[is_place]
         layouts = _ids_of(view[1:] for view in self.code.views)
         more[is_place] = 2 * layouts[self.b[placed]] + (self.a[placed] < 0)
-        others = np.flatnonzero(np.isin(self.op[at], (Op.CALL, Op.PACK, Op.GUARD)))
+        others = np.flatnonzero(_HAS_LIST[self.op[at]] | (self.op[at] == Op.GUARD))
         more[others] = _ids_of(map(self._call_key, at[others].tolist()))
         return np.unique(coarse * (1 + more.max(initial=0)) + more, return_inverse=True)[1]
 
@@ -479,7 +480,8 @@ class _Candidate:
     def _is_table(self, values):
         """Return in which iterations an operand is a constant like the last one, so that a table can hold them."""
         search = self.search
-        is_constant = np.isin(search.op[values], (Op.CONST, Op.ARRAY)) | search.is_fill[values]
+        op = search.op[values]
+        is_constant = (op == Op.CONST) | (op == Op.ARRAY) | search.is_fill[values]
         return is_constant & (search.kind[values] == search.kind[values[-1]])
 
     def _cut(self):

@@ -34,6 +34,7 @@ from wengert.program.passes import cost, simplify
 _FLOAT = np.dtype(float)
 _NAMES = {opcode: name for name, opcode in OPCODES.items()}
 _ADD = OPCODES["add"]
+_STORES_OR_ADDS = marked(frozenset((Op.PLACE, _ADD)))
 #: opcodes that read arrays by address, and thus cannot be fused into one pass over chunks with their producers
 _READS_BY_ADDRESS = marked(opcodes(access="memory"))
 
@@ -173,7 +174,7 @@ class _StencilFusion:
         has_large, op, a = set(), self.op, self.a
         lengths = [math.prod(view[1]) for view in self.code.views]
         sizes = [_MIN_COVERAGE * math.prod(type[1]) for type in self.code.types]
-        for i in np.flatnonzero(np.isin(op, (Op.PLACE, _ADD))).tolist():
+        for i in np.flatnonzero(_STORES_OR_ADDS[self.code.op]).tolist():
             if self._is_whole(i):
                 if op[i] == _ADD:
                     is_large = op[a[i]] == Op.PLACE or op[self.b[i]] == Op.PLACE

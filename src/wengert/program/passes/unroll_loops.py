@@ -20,13 +20,14 @@ from collections.abc import Callable
 import numpy as np
 
 from wengert.program.ir.ir import Listing, c_strides, kind_of, operands
+from wengert.program.ir.opcode_table import marked
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes import cost
 from wengert.program.passes.loop_recovery import FLAG, VALUE_COLUMNS, Loop, is_loop
 
 _FLOAT = np.dtype(float)
 #: instructions that cost little to lower
-_FREE = (Op.INPUT, Op.CONST, Op.ARRAY, Op.VIEW, Op.PACK)
+_FREE = marked(frozenset((Op.INPUT, Op.CONST, Op.ARRAY, Op.VIEW, Op.PACK)))
 #: limits on the instructions of unrolled loops, on those with arrays, and on those in loops of mostly scalar code
 _MAX_LENGTH, _MAX_ARRAYS, _MAX_ARRAYS_AMONG_SCALARS = 1 << 17, 2000, 4000
 #: share of the instructions with arrays in mostly scalar code
@@ -71,7 +72,7 @@ def _short_loops(code):
 
 def _array_count(body):
     """Return the number of instructions that the VM lowers one by one: those with arrays, and calls."""
-    return int((((body.type > FLAG) & ~np.isin(body.op, _FREE)) | (body.op == Op.CALL)).sum())
+    return int((((body.type > FLAG) & ~_FREE[body.op]) | (body.op == Op.CALL)).sum())
 
 
 class _Unroller:
@@ -204,9 +205,10 @@ class _Unroller:
         of = np.full(len(body), -1, dtype=np.int32)
         for v, u in zip(values[carried:first], body.inputs[carried:first]):
             of[u] = self._in_type(self._value(v), kind_of(body, u))
-        leaves = np.isin(body.op, (Op.CONST, Op.ARRAY))
+        op = body.op
+        leaves = (op == Op.CONST) | (op == Op.ARRAY)
         made.take(body, np.flatnonzero(leaves).astype(np.int32), of)
-        rest = np.flatnonzero(~leaves & (body.op != Op.INPUT)).astype(np.int32)
+        rest = np.flatnonzero(~leaves & (op != Op.INPUT)).astype(np.int32)
         parts = {each: [-1] * loop.steps for each in loop.results}
         for j in reversed(range(loop.steps)) if loop.backward else range(loop.steps):
             of[body.inputs[:carried]] = current
