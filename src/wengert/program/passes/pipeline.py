@@ -297,9 +297,15 @@ def _with_expanded_calls(code, run):
 
 def _unroll_short_loops(code, run):
     found = unroll_loops.unroll_short_loops(code, lambda part: _with_expanded_calls(part, run))
-    if found is not code:
-        found = run._scalars = _simplify(found, run)
-    return found
+    if found is code:
+        return code
+    if _with_expanded_calls(code, run) is not code:  # calls beside the loops
+        expanded = scalarise.replace_small_arrays(found, to_run=True)  # and simplified
+        if expanded is not found:
+            run._scalars = expanded
+            return run.vectorised(expanded)
+    run._scalars = _simplify(found, run)
+    return run._scalars
 
 
 def _batch(code, run):
