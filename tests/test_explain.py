@@ -205,7 +205,7 @@ def decay_by_replay(k):
 
 # operator, method, options, sensitivity, reason, part of the method's name
 SENSITIVITIES = [
-    (wg.grad, "RK45", {}, "forward", "up to 4 by an explicit method", "DOP853 at 0.003 times"),
+    (wg.grad, "RK45", {}, "forward", "up to 4 by an explicit method", "DOP853 at 0.002 times"),
     (wg.grad, "LSODA", {}, "forward", "up to 4 by an explicit method", "DOP853 or Radau"),
     (wg.grad, "Radau", {}, "discrete", "more than 1 by an implicit method", "Radau at 0.03 times"),
     (wg.grad, "RK45", {"sensitivity": "discrete"}, "discrete", "sensitivity='discrete'", "kept"),
