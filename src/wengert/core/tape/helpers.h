@@ -4,6 +4,12 @@
  * read definitions of variables, assignments, `if (...) return ...;` and `return ...;`.
  */
 
+#include <math.h>
+
+#ifndef WG_HELPER
+#define WG_HELPER(...) static inline __VA_ARGS__
+#endif
+
 WG_HELPER(int wg_is_midsize(double y) { return fabs(y) > 1e-290 && fabs(y) < 1e290; })
 
 WG_HELPER(double wg_maximum(double a, double b) { return a != a || a >= b ? a : b; })

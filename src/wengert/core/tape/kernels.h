@@ -41,7 +41,6 @@ __attribute__((const, simd("notinbranch"))) double cos(double);
 #define WG_RADIAN 57.29577951308232087680
 #define WG_2_SQRTPI 1.12837916709551257390
 
-#define WG_HELPER(...) static inline __VA_ARGS__
 #include "helpers.h"
 #undef WG_HELPER
 
