@@ -92,7 +92,7 @@ def compat():
     return pytest.skip("no array_api_compat")
 
 
-def test_array_api_compat_returns_one_namespace_for_traced_and_plain_arrays():
+def test_array_api_compat_returns_namespaces_that_differentiate():
     helpers, found = compat(), []
 
     def f(x):
@@ -100,7 +100,8 @@ def test_array_api_compat_returns_one_namespace_for_traced_and_plain_arrays():
         return found[0].sum(found[1].multiply(x, X))
 
     assert np.array_equal(wg.grad(f, X), X)
-    assert found[0] is wnp and found[1].__name__.endswith("array_api_compat.numpy")
+    assert found[1].__name__.endswith("array_api_compat.numpy")
+    assert found[0] in (wnp, found[1])  # the latter from array_api_compat 1.16 on
 
 
 def test_scipy_with_its_array_api_differentiates_and_refuses_iterations():
