@@ -281,7 +281,7 @@ def solution(rate: Callable, p: np.ndarray, start: np.ndarray, end: float, s: in
 def stages(rate, parameters, y, size, matrix):
     """Return the states and slopes at the stages of a step, or None if the iterations do not converge.
 
-    The values are found first, and then the tangents with the last factors.
+    The stages are solved first; the tangents then reuse the last factorisation.
     """
     s, n = len(matrix), len(y)
     plain, value = (x.map(lambda part: part[:1]) for x in (parameters, y))

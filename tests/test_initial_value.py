@@ -771,7 +771,7 @@ def started(kind, f, y, integrator):
     return solver.set_initial_value(y, 0.0)
 
 
-#: solutions at a time by compiled code that ignores errors of the functions that it calls
+#: solvers in compiled code, which ignores errors raised by the right-hand side
 REFUSED_SOLVERS = {
     "closure": lambda p: started(ode, lambda t, y: -p[0] * y, [1.0], "dopri5").integrate(1.0),
     "parameter": lambda p: started(ode, lambda t, y, k: -k * y, [1.0], "lsoda").set_f_params(p[0]).integrate(1.0),

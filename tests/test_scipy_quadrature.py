@@ -747,7 +747,7 @@ def test_results_of_tanhsinh_and_cubature_keep_their_fields():
 
 
 def test_rules_in_programs_do_not_warn_of_integrals_at_other_operands():
-    """The integral of a partial diverges where the exponent is -1, at which the rule may be traced."""
+    """The rule may be traced at an exponent of -1, where the integral of a partial derivative diverges."""
 
     def f(x):
         return quad(lambda t: t ** (-x[1]) * np.exp(-x[0] * t), 0, 1)[0]
@@ -760,7 +760,7 @@ def test_rules_in_programs_do_not_warn_of_integrals_at_other_operands():
 
 
 def cauchy_principal_value(p):
-    """That of 1 / (t - c) + t - c, whose integral is a difference of logarithms and squares."""
+    """Return the principal value of the integral of 1 / (t - c) + t - c, in closed form."""
     squares = ((2.0 - p[1]) ** 2 - (p[0] - p[1]) ** 2) / 2
     return np.log((2.0 - p[1]) / (p[1] - p[0])) + squares
 

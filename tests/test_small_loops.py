@@ -165,7 +165,7 @@ def test_loops_of_mostly_scalar_code_stay_unrolled():
 
 
 def test_functions_in_a_step_are_expanded_before_it_is_unrolled():
-    """One expansion serves all iterations; instructions between loops read their results."""
+    """Calls in a loop body are expanded once for all iterations; code between the loops reads their results."""
 
     def f(x):
         y, z = x, 2.0 * x

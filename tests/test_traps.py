@@ -403,3 +403,15 @@ CONSTANT = {
 def test_result_that_is_constant_by_intention_does_not_warn(f, k):
     for _ in range(10):
         assert not jacobians(f)[k](POINTS[0]).any()
+
+
+@pytest.mark.parametrize("options", [{}, {"mode": "forward"}], ids=["reverse", "forward"])
+def test_check_of_a_constant_result_leaves_other_arguments_alone(options):
+    def f(x, calls):
+        calls[0] += 1.0
+        return 3.0 * calls.size
+
+    calls = np.zeros(2)
+    with pytest.warns(wg.errors.MutatedInputWarning):
+        assert wg.jacobian(f, **options)(1.5, calls) == 0.0
+    assert not calls.any()

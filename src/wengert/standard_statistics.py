@@ -1,7 +1,6 @@
 """Differentiable versions of the functions of Python's `statistics`, for code under differentiation.
 
-They are kept apart from those of `math` and `cmath`, because `statistics` loads `fractions` and `decimal`, which few
-programs need.
+They have a module of their own, because `statistics` imports `fractions` and `decimal`, which few programs need.
 """
 
 from __future__ import annotations

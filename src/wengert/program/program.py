@@ -198,7 +198,7 @@ class Program(Runner):
     def _runs_once(self, code):
         """Return whether no argument is read, so that calls after the first one return its outputs.
 
-        Captured values may be read, as the weights of a linear function are by its gradient: they seldom change.
+        Captured values may be read, such as the weights of a linear function by its gradient, since they seldom change.
         """
         if not all(is_loop(call) and not call.compute.body.calls for call in code.calls):
             return False

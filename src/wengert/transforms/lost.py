@@ -86,7 +86,7 @@ class _Plain:
         for k in self.positions:
             leaves, restore = containers.split(args[k])
             args[k] = restore([moved(leaf) for leaf in leaves])
-        y = self.f(*args, **self.kwargs)
+        y = self.f(*containers.plain_copy(tuple(args)), **containers.plain_copy(self.kwargs))  # f may write into them
         leaves, _ = containers.split(y[0] if self.has_aux else y)
         return np.concatenate([[], *map(_numbers, leaves)])
 
@@ -115,7 +115,7 @@ def _is_due(f) -> bool:
 
 
 def _is_lost(evaluated, numbers, is_chosen) -> bool:
-    """Return whether one of the chosen numbers changes as that of a smooth function does; integers count something."""
+    """Return whether one of the chosen numbers changes smoothly; integers are left out, as they are often counters."""
     for step in _STEPS:
         further = evaluated(step)
         after = abs(further - numbers)

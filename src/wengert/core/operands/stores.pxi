@@ -99,7 +99,7 @@ cdef tuple PLAIN_VALUES = (ndarray, np.generic, float, int, complex)
 
 
 cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except -1:
-    """Write a value into a view, or at an advanced index of it, and into windows of the array."""
+    """Write a value into a view, or into elements of it at an advanced index, and update windows of the array."""
     write(buffer, view, key, value)
     if buffer.windows is not None:
         update_windows(buffer)
@@ -133,7 +133,7 @@ cdef int update_windows(Buffer buffer) except -1:
 
 
 cdef int write(Buffer buffer, cnp.ndarray view, object key, object value) except -1:
-    """Write a value into a view, or at an advanced index of it, and save the values it overwrites."""
+    """Write a value into a view, or into elements of it at an advanced index, and save the values it overwrites."""
     cdef Tape tape, source_tape = None
     cdef Node node
     cdef Level level

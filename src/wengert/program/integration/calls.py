@@ -325,7 +325,7 @@ class Integration:
 
     @property
     def taken(self) -> Taken:
-        """What the last integration did."""
+        """Report of the last integration: its steps and how they were stored."""
         return self._derived["taken"]
 
     # -- related calls

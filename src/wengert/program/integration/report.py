@@ -19,7 +19,7 @@ _KINDS = {
 
 
 class Taken(NamedTuple):
-    """What an integration did: method, number of steps (None if not known), bytes that it kept, and `stride`.
+    """Report of an integration: method, number of steps (None if not known), bytes kept, and `stride`.
 
     Every `stride`-th state is kept; with a stride of 0 all states and stages are.
     """

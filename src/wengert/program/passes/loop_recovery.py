@@ -199,8 +199,8 @@ def recover_small_loops(code, optimised, of_scalars=False):
     """Return the program with repeated iterations on small arrays rolled; `optimised` is applied to the bodies.
 
     Such a loop saves the time of later passes, which see its body once.
-    Loops of code that is mostly scalar are rolled only if `of_scalars`, because they cost more than they save if the
-    program is differentiated once.
+    Without `of_scalars`, code that is mostly scalar stays as it is: for a single derivative, rolling takes longer than
+    the later passes save.
     """
     if len(code) < _MIN_ROLLED_LENGTH or not _repeats_arrays(code) or not _may_repeat(code):
         return code

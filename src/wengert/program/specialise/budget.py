@@ -26,7 +26,7 @@ class Budget:
     recordings : int
         Number of recordings.
     is_low : bool
-        Whether recordings were of no use when one was last denied.
+        Whether the latest denial was due to many recordings that were not replayed, and not to a short pause.
     is_closed : bool
         Whether no more recordings are made inside derivatives.
     """
