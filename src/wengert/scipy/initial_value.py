@@ -48,6 +48,7 @@ from wengert.scipy import sensitivities, steps
 from wengert.scipy.mirror import check_plain
 from wengert.scipy.often_called import OftenCalled
 from wengert.scipy.recorded_integration import recorded_solution
+from wengert.scipy.standin import StandIn
 from wengert.transforms.dense import Gradient, Jacobian
 from wengert.transforms.explain import remark
 
@@ -619,7 +620,7 @@ class _TooMuchWork(Exception):
     """An integrator needs more evaluations than it may."""
 
 
-class Solution:
+class Solution(StandIn, of=scipy.integrate.OdeSolution):
     """The continuous solution, as `scipy.integrate.OdeSolution`, with derivatives.
 
     Attributes

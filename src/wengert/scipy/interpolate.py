@@ -24,6 +24,7 @@ from wengert.rules.scipy.functions import Functions as _Functions
 from wengert.scipy import linalg as _linalg
 from wengert.scipy import namespace as _namespace
 from wengert.scipy.sparse import linalg as _sparse_solvers
+from wengert.scipy.standin import StandIn as _StandIn
 
 _interpolate = _Functions("scipy.interpolate")
 _copy = _namespace.second_copy
@@ -248,7 +249,7 @@ _registry.composed(_interpolate.pade, _copy("scipy.interpolate._pade").pade)
 # ---- classes
 
 
-class NdBSpline:
+class NdBSpline(_StandIn):
     __doc__ = _scipy("NdBSpline").__doc__
 
     def __init__(self, t, c, k, *, extrapolate=None):
@@ -482,7 +483,7 @@ def _degree_of(spline):
 Rbf = _rbf.Rbf
 
 
-class _Triangulated:
+class _Triangulated(_StandIn):
     """Interpolation in the simplices of plain points; a query outside of all gets the fill value."""
 
     def __init__(self, points, values, fill_value=_np.nan, rescale=False, **options):
@@ -542,7 +543,7 @@ class CloughTocher2DInterpolator(_Triangulated):
         )
 
 
-class NearestNDInterpolator:
+class NearestNDInterpolator(_StandIn):
     """``scipy.interpolate.NearestNDInterpolator``: the value at the nearest of plain points."""
 
     def __init__(self, x, y, rescale=False, tree_options=None):

@@ -7,6 +7,7 @@ Code under differentiation sees the mirror wherever its names hold the module, i
 
 from __future__ import annotations
 
+import abc
 import ast
 import builtins
 import functools
@@ -33,6 +34,7 @@ from wengert.errors import UnsupportedFunctionError
 from wengert.program.codegen import disk_cache
 from wengert.rules.scipy import functions
 from wengert.rules.scipy.functions import known, with_rule
+from wengert.scipy.standin import ORIGINALS, StandIn
 
 
 def install(name: str) -> None:
@@ -59,8 +61,12 @@ def replace(name: str, values: dict[str, Any]) -> None:
     original, ours = importlib.import_module(f"scipy.{name}"), sys.modules[f"wengert.scipy.{name}"]
     for word, value in values.items():
         theirs = getattr(original, word)
-        register = registration.register_class if isinstance(theirs, type) else registration.register
-        register(theirs, value)
+        if isinstance(theirs, type):
+            is_ours = isinstance(value, LazyClass) or _is_stand_in(value)
+            registration.register_class(theirs, value, derived if is_ours else None)
+            ORIGINALS.setdefault(value, theirs)
+        else:
+            registration.register(theirs, value)
         setattr(ours, word, value)
 
 
@@ -113,7 +119,7 @@ def register_objects(*names: str) -> None:
         module, _, word = name.rpartition(".")
         cls = getattr(importlib.import_module(module), word, None)
         if cls is not None:
-            registration.register_wrapper(cls, type, lambda value, _: recast(value))
+            registration.register_wrapper(cls, type, lambda value, _: recast(value), has_subclasses=True)
 
 
 #: functions that convert objects of classes written in C, by class
@@ -128,15 +134,28 @@ def register_conversion(cls: type, convert: Callable[[Any], Any], has_subclasses
 
 @functools.cache
 def derived(cls: type) -> type:
-    """Return a version of a subclass of a SciPy class that derives from the second copy of the latter."""
-    copy = copy_of(cls.__module__)
-    if copy is not None and isinstance(found := vars(copy).get(cls.__name__), type):
+    """Return a version of a subclass of a SciPy class that derives from the stand-in of the latter."""
+    if (found := _stand_in(cls)) is not None:
         return found
-    if all(copy_of(base.__module__) is None for base in cls.__mro__):
+    if all(_stand_in(base) is None for base in cls.__mro__):
         return _with_followed_methods(cls)
     cell = types.CellType()
-    cell.cell_contents = type(cls)(cls.__name__, tuple(map(derived, cls.__bases__)), _followed_body(cls, cell))
-    return cell.cell_contents
+    new = cell.cell_contents = type(cls)(cls.__name__, tuple(map(derived, cls.__bases__)), _followed_body(cls, cell))
+    ORIGINALS[new] = cls
+    return new
+
+
+def _is_stand_in(value):
+    return isinstance(value, type) and issubclass(value, StandIn)
+
+
+def _stand_in(cls):
+    """Return the class of ours that stands for a class of SciPy, or None."""
+    if id(cls) in registration.CLASSES and _is_stand_in(found := follow.REGISTERED[id(cls)][1]):
+        return found
+    copy = copy_of(cls.__module__)
+    found = None if copy is None else vars(copy).get(cls.__name__)
+    return found if isinstance(found, type) else None
 
 
 def _with_followed_methods(cls):
@@ -149,10 +168,25 @@ def _with_followed_methods(cls):
 def _followed_body(cls, cell):
     """Return the attributes of a class, with methods that follow its own, whose ``super()`` looks beyond `cell`."""
     return {
-        name: _followed_attribute(value, cell)
+        name: _ClassValue(vars(cls), name) if _is_state(name, value) else _followed_attribute(value, cell)
         for name, value in vars(cls).items()
         if name not in ("__dict__", "__weakref__", "__slots__") and type(value) is not types.MemberDescriptorType
     }
+
+
+def _is_state(name, value):
+    """Return whether an attribute of a class is a value that may change."""
+    return not (name.startswith("__") and name.endswith("__")) and not hasattr(type(value), "__get__")
+
+
+class _ClassValue:
+    """Reads an attribute of a class, which may have changed, for another class."""
+
+    def __init__(self, space, name):
+        self._space, self._name = space, name
+
+    def __get__(self, x, cls):
+        return registration.lookup.in_use(self._space[self._name])
 
 
 def _followed_attribute(value, cell):
@@ -192,8 +226,7 @@ def recast(value: Any, memo: dict[int, Any] | None = None) -> Any:
     kind = type(value)
     if kind in _CONVERTERS:
         return _CONVERTERS[kind](value)
-    copy = copy_of(kind.__module__)
-    if copy is not None and isinstance(cls := vars(copy).get(kind.__name__), type):
+    if (cls := _recast_class(kind)) is not None:
         new = memo[id(value)] = object.__new__(cls)
         slots = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ()) if hasattr(value, name)]
         state = {name: getattr(value, name) for name in slots} | getattr(value, "__dict__", {})
@@ -208,6 +241,14 @@ def recast(value: Any, memo: dict[int, Any] | None = None) -> Any:
     if kind is types.MethodType and (owner := recast(value.__self__, memo)) is not value.__self__:
         return getattr(owner, value.__name__)
     return replaced(value)
+
+
+def _recast_class(kind):
+    """Return the class of a copy of an instance of `kind`, or None if it needs none."""
+    copy = copy_of(kind.__module__)
+    if copy is not None and isinstance(found := vars(copy).get(kind.__name__), type):
+        return found
+    return derived(kind) if any(base in follow.MAKERS for base in kind.__mro__) else None
 
 
 def with_value(y: Any, value: Any) -> Any:
@@ -342,13 +383,24 @@ def _execute(name, names):
     copy = _copies[name] = types.ModuleType(original.__name__)
     space = vars(copy)
     space |= {key: vars(original)[key] for key in ("__file__", "__package__", "__spec__", "__doc__")}
-    space["__builtins__"] = {**vars(builtins), "__import__": _import}
-    space |= {_DIFFERS: _differs, _METHOD: _method_of_array}
+    build = functools.partial(_build_class, original)
+    space["__builtins__"] = {**vars(builtins), "__import__": _import, "__build_class__": build}
+    space |= {_DIFFERS: _differs, _METHOD: _method_of_array, _CLASS: _own_class}
     space |= {_PRIVATE + name: follow.REGISTERED[id(called)][1] for name, called in _calls().items()}
     space[_GIVEN] = names
     exec(_code_of(pathlib.Path(original.__file__)), space)
     space.update(_in_array_api(space), **names)
     functions.copied.update(x for x in space.values() if isinstance(x, type) and x.__module__ == name)
+
+
+def _build_class(module, body, name, *bases, **options):
+    """Make a class of the copy of a module, whose instances report the original class if it has instances."""
+    original = vars(module).get(body.__qualname__)
+    if type(original) not in (type, abc.ABCMeta) or issubclass(original, (tuple, BaseException)):
+        return builtins.__build_class__(body, name, *bases, **options)
+    new = builtins.__build_class__(body, name, *bases, StandIn, **options)
+    ORIGINALS[new] = original
+    return new
 
 
 def _code_of(path):
@@ -384,6 +436,14 @@ def _differs(x, constant):
     return True if var.is_traced(x) else x != constant
 
 
+_CLASS = f"{_PRIVATE}class"
+
+
+def _own_class(x):
+    """``x.__class__``, or the class of a copy itself."""
+    return type(x) if issubclass(type(x), StandIn) else x.__class__
+
+
 _GIVEN = f"{_PRIVATE}given"  # replacements of names
 _METHOD = f"{_PRIVATE}method"
 
@@ -406,9 +466,9 @@ _FIELDS = {
 def _made_differentiable(tree):
     """Rewrite a module in place.
 
-    Builtins and classes of NumPy's scalars are renamed where they are called, and ``if x != 1`` and ``a.dot(b)`` are
-    replaced by calls of `_differs` and `_method_of_array`.  Arrays count as writeable, since compiled functions that
-    write are replaced.
+    Builtins and classes of NumPy's scalars are renamed where they are called, and ``if x != 1``, ``a.dot(b)`` and
+    ``x.__class__`` are replaced by calls of `_differs`, `_method_of_array` and `_own_class`.  Arrays count as
+    writeable, since compiled functions that write are replaced.
     """
     calls, nodes = frozenset(_calls()), [tree]
     while nodes:
@@ -447,6 +507,8 @@ def _rewritten(node, calls):
             case ast.Compare(left, [ast.NotEq()], [ast.Constant(int() | float()) as constant]):
                 call = ast.Call(_name_like(_DIFFERS, node.test), [left, constant], [])
                 node.test = ast.copy_location(call, node.test)
+    elif kind is ast.Attribute and node.attr == "__class__" and type(node.ctx) is ast.Load:
+        return ast.copy_location(ast.Call(_name_like(_CLASS, node), [node.value], []), node)
     elif kind is ast.Attribute and node.attr == "writeable":
         match node:
             case ast.Attribute(ast.Attribute(_, "flags"), _, ast.Load()):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
+import scipy.integrate
 
 import wengert.numpy as wnp
 from wengert.api import stop_gradient
@@ -38,6 +39,7 @@ from wengert.program.signature import Form, Result, Slot
 from wengert.program.tracing.closure import NotHere, NotReplayable
 from wengert.program.tracing.trace import recording
 from wengert.scipy.results import recorded_result
+from wengert.scipy.standin import StandIn
 
 #: maximum number of states for implicit methods, which factorise dense matrices, unless Jacobians are sparse
 MAX_STATES = 500
@@ -215,7 +217,7 @@ class Last:
         return self._refuse()
 
 
-class Dense:
+class Dense(StandIn, of=scipy.integrate.OdeSolution):
     """Stands for the continuous solution, `scipy.integrate.OdeSolution`: each call is an integration.
 
     Parameters

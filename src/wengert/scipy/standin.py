@@ -1,11 +1,59 @@
-"""Replacement of the package ``scipy`` in functions under differentiation, with our own ``scipy.special``."""
+"""Replacements of the package ``scipy`` in functions under differentiation, and of its classes.
 
+The package has our own ``scipy.special``.
+"""
+
+import sys
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 import scipy
 
-from wengert.core.rebind import follow, registration
+from wengert.core.rebind import follow, registration, rename
+
+#: classes of SciPy and of the user, by the class of ours that stands for them
+ORIGINALS: dict[Any, type] = {}
+
+
+class StandIn:
+    """Base of classes whose instances report in ``__class__`` the class that they stand for, so that code can test it.
+
+    Parameters
+    ----------
+    of : type, optional
+        The class for which a subclass stands.
+
+    Notes
+    -----
+    Where code calls ``x.__class__`` or reads from it, it gets our class.
+    Instances of subclasses that the user derives from ours report their own class.
+    """
+
+    __slots__ = ()
+    _wengert_reports_class = True  # `type(x)` in followed code is `x.__class__`
+
+    def __init_subclass__(cls, of=None, **options):
+        super().__init_subclass__(**options)
+        if of is not None:
+            ORIGINALS[cls] = of
+
+    @property
+    def __class__(self):
+        kind, frame = type(self), sys._getframe(1)
+        if rename.reads_for_use(frame.f_code, frame.f_lasti, "__class__"):
+            return kind
+        return next((ORIGINALS[cls] for cls in _own_bases(kind) if cls in ORIGINALS), kind)
+
+    @__class__.setter
+    def __class__(self, kind):
+        vars(object)["__class__"].__set__(self, kind)
+
+
+def _own_bases(cls):
+    """Return a class and its bases, up to the first one that is not ours."""
+    is_ours = [base in ORIGINALS or base.__module__.startswith("wengert.") for base in cls.__mro__]
+    return cls.__mro__[: (*is_ours, False).index(False)]
 
 
 class Package(ModuleType):

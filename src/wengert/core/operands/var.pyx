@@ -630,7 +630,8 @@ cpdef object class_of(x):
     if original is not None:
         return original
     module = kind.__module__
-    return x.__class__ if type(module) is str and module.startswith("wengert.") else kind
+    is_ours = type(module) is str and module.startswith("wengert.")
+    return x.__class__ if is_ours or reports_class(kind) else kind
 
 
 @cython.final
@@ -659,7 +660,12 @@ cdef class Type:
 
 
 cdef bint is_rebound_class(kind):
-    return hasattr(kind, "_wengert_original")
+    return hasattr(kind, "_wengert_original") or reports_class(kind)
+
+
+cdef bint reports_class(kind):
+    """Return whether instances report in ``__class__`` the class that they stand for."""
+    return hasattr(kind, "_wengert_reports_class")
 
 
 include "recorded.pxi"

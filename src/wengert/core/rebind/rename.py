@@ -280,13 +280,16 @@ def _is_mapped(code, before):
     return before[1] == _LOAD_GLOBAL and before[2] & 1 and code.co_names[before[2] >> 1] == "map"
 
 
-def _is_used(instructions, k):
+def _is_used(code, instructions, k):
     """Return whether the result of ``f(name)``, where instruction k loads f, is called or read from."""
     if null_is_first and instructions[k - 1][1] == _op["PUSH_NULL"]:
         return True
-    after = _ATTRIBUTE if null_is_first else _ATTRIBUTE | {_op["PUSH_NULL"]}
-    ops = [op for _, op, _, _ in instructions[k + 2 : k + 5] if op != _op["PRECALL"]]
-    return len(ops) > 1 and ops[0] == _op["CALL"] and ops[1] in after
+    call, after, *_ = [part for part in instructions[k + 2 : k + 5] if part[1] != _op["PRECALL"]] + [None] * 2
+    if call is None or after is None or call[1] != _op["CALL"]:
+        return False
+    if after[1] in _ATTRIBUTE:
+        return code.co_names[after[2] >> _ATTRIBUTE_SHIFT] not in _INSPECTED
+    return not null_is_first and after[1] == _op["PUSH_NULL"]
 
 
 def codes_in(code):
@@ -632,7 +635,7 @@ def rename(code, names, sources, imports, arrays, hidden=frozenset(), made=None)
             continue
         if alias is None:
             continue
-        if op == _LOAD_GLOBAL and alias + USED in BUILTINS and _is_used(instructions, k):
+        if op == _LOAD_GLOBAL and alias + USED in BUILTINS and _is_used(code, instructions, k):
             alias += USED
         arg = added.setdefault(alias, len(code.co_names) + len(added)) << shift | arg & shift
         if arg >> width:

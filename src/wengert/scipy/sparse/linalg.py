@@ -33,6 +33,7 @@ from wengert.rules.scipy import sparse as _rules
 from wengert.scipy import namespace as _namespace
 from wengert.scipy.sparse.traced import holds_traced as _holds_traced
 from wengert.scipy.sparse.traced import if_traced as _if_traced
+from wengert.scipy.standin import StandIn as _StandIn
 
 _linalg = _deferred("wengert.scipy.linalg")  # few programs need it, and it takes long to import
 
@@ -314,7 +315,7 @@ def svds(A, k=6, ncv=None, tol=0, which="LM", v0=None, maxiter=None, return_sing
 # ---- factors
 
 
-class SuperLU:
+class SuperLU(_StandIn, of=_scipy.SuperLU):
     """LU factors of a sparse matrix, for traced right-hand sides or entries."""
 
     def __init__(self, factors, system=None):

@@ -21,7 +21,7 @@ _registry.constant(_spatial.tsearch)
 from wengert.scipy.spatial import structures as _structures  # noqa: E402
 
 ConvexHull, Delaunay = _structures.ConvexHull, _structures.Delaunay
-KDTree = cKDTree = _structures.KDTree
+KDTree, cKDTree = _structures.KDTree, _structures.cKDTree
 _CENTRES = "compute the circumcentres of Delaunay(points).simplices"
 for _name, _remedy in {
     "HalfspaceIntersection": "solve the linear equations of the intersections with numpy.linalg",

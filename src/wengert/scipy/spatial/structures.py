@@ -12,24 +12,20 @@ from wengert.core.frames import at
 from wengert.core.operands import var
 from wengert.errors import UnsupportedFunctionError
 from wengert.scipy import namespace
+from wengert.scipy.standin import StandIn
 
 _scipy = importlib.import_module("scipy.spatial")
 
 
-class KDTree:
-    """``scipy.spatial.KDTree``; distances to neighbours are functions of the points and of the data."""
+class cKDTree(StandIn, of=_scipy.cKDTree):
+    """``scipy.spatial.cKDTree``; distances to neighbours are functions of the points and of the data."""
+
+    _scipy_class = _scipy.cKDTree
 
     def __init__(self, data, *args, **options):
         self.data = dispatch.from_list(data)
-        self._make = lambda data: _scipy.KDTree(data, *args, **options)
+        self._make = lambda data: self._scipy_class(data, *args, **options)
         self._plain = self._make(var.plain(self.data))
-
-    @classmethod
-    def _like(cls, tree):
-        """Convert a tree made by SciPy."""
-        found = object.__new__(cls)
-        found.data, found._plain = tree.data, tree
-        return found
 
     def query(self, x, k=1, eps=0.0, p=2.0, distance_upper_bound=np.inf, workers=1):
         x = dispatch.from_list(x)
@@ -67,13 +63,27 @@ class KDTree:
         return getattr(_observed(self), name)(*args, **options)
 
 
+class KDTree(cKDTree, of=_scipy.KDTree):
+    """``scipy.spatial.KDTree``, as `cKDTree`."""
+
+    _scipy_class = _scipy.KDTree
+
+
+def _converted(tree):
+    """Convert a tree made by SciPy, or of a class of the user that derives from SciPy's."""
+    found = object.__new__(namespace.derived(type(tree)))
+    found.__dict__ |= {name: namespace.recast(value) for name, value in getattr(tree, "__dict__", {}).items()}
+    found.data, found._plain = tree.data, tree
+    return found
+
+
 #: methods of trees that return indices or numbers of points
 _INDICES = {"count_neighbors", "query_ball_point", "query_ball_tree", "query_pairs"}
 
 
 def _observed(x):
     """Return the plain value of an argument, on which the control flow of f may depend."""
-    if isinstance(x, KDTree):
+    if isinstance(x, cKDTree):
         return x._make(var.observed(x.data)) if var.is_traced(x.data) else x._plain
     return var.observed(dispatch.from_list(x))
 
@@ -85,7 +95,7 @@ def _refusing(name):
     return refuse
 
 
-class ConvexHull:
+class ConvexHull(StandIn):
     """``scipy.spatial.ConvexHull``; volume and area are functions of the points on the hull."""
 
     def __init__(self, points, *args, **options):
@@ -115,7 +125,7 @@ class ConvexHull:
         return getattr(object.__getattribute__(self, "_plain"), name)
 
 
-class Delaunay:
+class Delaunay(StandIn):
     """``scipy.spatial.Delaunay``: plain simplices of points, which may be traced."""
 
     def __init__(self, points, *args, **options):
@@ -143,5 +153,5 @@ class Delaunay:
 
 
 namespace.register_conversion(_scipy.Delaunay, Delaunay._like)
-for _name in ("KDTree", "cKDTree"):
-    namespace.register_conversion(getattr(_scipy, _name), KDTree._like)
+for _tree in (_scipy.KDTree, _scipy.cKDTree):
+    namespace.register_conversion(_tree, _converted, has_subclasses=True)
