@@ -19,7 +19,7 @@ import wengert.scipy
 from scipy_cases import check
 from wengert import registry
 from wengert.rules.scipy import functions
-from wengert.scipy import namespace
+from wengert.scipy import copies, namespace
 
 MIRRORS = (
     "cluster cluster.hierarchy cluster.vq constants fft integrate interpolate linalg ndimage signal sparse "
@@ -151,7 +151,7 @@ def test_unknown_option_is_named():
 
 def test_second_copy_uses_differentiable_functions_and_leaves_scipy_unchanged():
     before = dict(vars(sys.modules["scipy.linalg._special_matrices"]))
-    copy = namespace.second_copy("scipy.linalg._special_matrices")
+    copy = copies.second_copy("scipy.linalg._special_matrices")
     assert copy.np is wengert.numpy
     assert isinstance(copy, types.ModuleType)
     assert vars(sys.modules["scipy.linalg._special_matrices"]) == before
@@ -161,15 +161,15 @@ def test_bytecode_of_copies_is_kept_on_disk_and_made_again_if_it_is_corrupt(tmp_
     monkeypatch.setenv("WENGERT_CACHE_DIR", str(tmp_path / "cache"))
     module = tmp_path / "module.py"
     module.write_text("y = x.dot(x)")
-    code = namespace._code_of(module)
+    code = copies._code_of(module)
     with monkeypatch.context() as patch:
-        patch.delattr(namespace, "_made_differentiable")
-        assert namespace._code_of(module) == code
+        patch.delattr(copies, "_made_differentiable")
+        assert copies._code_of(module) == code
     (kept,) = (tmp_path / "cache").iterdir()
     kept.write_bytes(kept.read_bytes()[:-1])
-    assert namespace._code_of(module) == code
+    assert copies._code_of(module) == code
     module.write_text("y = x.dot(x) + 1")
-    assert namespace._code_of(module) != code
+    assert copies._code_of(module) != code
 
 
 def test_formula_gives_derivatives_and_the_function_itself_gives_values():

@@ -3,9 +3,10 @@
 import wengert.numpy as _numpy
 from wengert import registry as _registry
 from wengert.rules.scipy.fft import fft as _fft  # declares the rules
+from wengert.scipy import copies as _copies
 from wengert.scipy import namespace as _namespace
 
-_fftlog = _namespace.second_copy("scipy.fft._fftlog_backend")
+_fftlog = _copies.second_copy("scipy.fft._fftlog_backend")
 for _name in ("fht", "ifht", "fhtoffset"):
     _registry.composed(getattr(_fft, _name), getattr(_fftlog, _name))
 for _name in ("fftfreq", "rfftfreq"):

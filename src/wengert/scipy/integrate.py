@@ -14,6 +14,7 @@ from wengert.implicit.stripped import Abstracted as _Abstracted
 from wengert.implicit.theorem import in_derivative as _in_derivative
 from wengert.registry import composed as _composed
 from wengert.rules.scipy.functions import Functions as _Functions
+from wengert.scipy import copies as _copies
 from wengert.scipy import namespace as _namespace
 from wengert.scipy.cubature import cubature  # noqa: F401  (public names, likewise below)
 from wengert.scipy.quadrature import dblquad, nquad, quad, quad_vec, tplquad  # noqa: F401
@@ -49,7 +50,7 @@ class complex_ode(_Refusing, _plain.complex_ode):
     __doc__ = _plain.complex_ode.__doc__
 
 
-_rules = _namespace.second_copy("scipy.integrate._quadrature")
+_rules = _copies.second_copy("scipy.integrate._quadrature")
 _integrate = _Functions("scipy.integrate")
 for _name in (
     "cumulative_simpson cumulative_trapezoid fixed_quad newton_cotes qmc_quad romb simpson trapezoid"

@@ -21,13 +21,15 @@ from wengert.errors import UnsupportedFunctionError as _UnsupportedFunctionError
 from wengert.rules.scipy import interpolate as _rules
 from wengert.rules.scipy import splines as _spline_rules
 from wengert.rules.scipy.functions import Functions as _Functions
+from wengert.scipy import copies as _copies
 from wengert.scipy import linalg as _linalg
 from wengert.scipy import namespace as _namespace
+from wengert.scipy import objects as _objects
 from wengert.scipy.sparse import linalg as _sparse_solvers
 from wengert.scipy.standin import StandIn as _StandIn
 
 _interpolate = _Functions("scipy.interpolate")
-_copy = _namespace.second_copy
+_copy = _copies.second_copy
 
 
 def _gbsv(kl, ku, ab, b, **options):
@@ -310,7 +312,7 @@ _grids.RegularGridInterpolator._find_out_of_bounds = _find_out_of_bounds
 _grids_of_scipy = _importlib.import_module("scipy.interpolate._rgi")
 if hasattr(_grids, "make_ndbspl"):
     _grids.make_ndbspl = _make_ndbspl
-    _namespace.register_conversion(_scipy("NdBSpline"), NdBSpline._of)
+    _objects.register_conversion(_scipy("NdBSpline"), NdBSpline._of)
 
 
 class InterpolatedUnivariateSpline(_splines.InterpolatedUnivariateSpline):
@@ -342,7 +344,7 @@ def _fill_spline(spline, name, x, y, w, options):
             f"scipy.interpolate.{name} has no derivative in its knots: use make_lsq_spline(x, y, t)"
         )
     made = _scipy(name)(_var.plain(x), _var.plain(y), w=None if w is None else _var.plain(w), **options)
-    vars(spline).update(vars(_namespace.recast(made)))
+    vars(spline).update(vars(_objects.recast(made)))
     spline.__class__ = getattr(_splines, type(made).__name__)
     if _var.holds_traced((x, y, w)):
         t, c, k = made._eval_args
@@ -374,7 +376,7 @@ class RectBivariateSpline(_splines.RectBivariateSpline):
                 "scipy.interpolate.RectBivariateSpline has a derivative in the values z only, and with s=0"
             )
         made = _scipy("RectBivariateSpline")(x, y, _var.plain(z), list(bbox), kx, ky, s, **options)
-        vars(self).update(vars(_namespace.recast(made)))
+        vars(self).update(vars(_objects.recast(made)))
         if _var.is_traced(z):
             tx, ty, c = made.tck
             found = _spline_rules.tensor_coefficients((tx, ty), made.degrees, (_np.asarray(x), _np.asarray(y)), z)
@@ -394,7 +396,7 @@ class _FittedSurface:
             raise _UnsupportedFunctionError(f"scipy.interpolate.{name} has a derivative in the values z only")
         z = _dispatch.from_list(z)
         made = _scipy(name)(x, y, _var.plain(z), *args, **options)
-        vars(self).update(vars(_namespace.recast(made)))
+        vars(self).update(vars(_objects.recast(made)))
         if _var.is_traced(z):
             (tx, ty, c), (kx, ky) = made.tck, made.degrees
             if name == "SmoothBivariateSpline" and (len(tx), len(ty)) != (2 * kx + 2, 2 * ky + 2):
@@ -572,7 +574,7 @@ def _griddata(points, values, xi, method="linear", fill_value=_np.nan, rescale=F
 
 
 _registry.composed(_interpolate.griddata, _griddata)
-_namespace.register_conversion(_scipy("RBFInterpolator"), _radial_like)
+_objects.register_conversion(_scipy("RBFInterpolator"), _radial_like)
 
 
 def _triangulated_like(x):
@@ -582,8 +584,8 @@ def _triangulated_like(x):
     return globals()[type(x).__name__](points, _values_of(x), x.fill_value, is_scaled)
 
 
-_namespace.register_conversion(_scipy("LinearNDInterpolator"), _triangulated_like)
-_namespace.register_conversion(_scipy("CloughTocher2DInterpolator"), _triangulated_like)
+_objects.register_conversion(_scipy("LinearNDInterpolator"), _triangulated_like)
+_objects.register_conversion(_scipy("CloughTocher2DInterpolator"), _triangulated_like)
 
 
 def _values_of(x):
@@ -599,7 +601,7 @@ if _interpolate.has("FloaterHormannInterpolator"):
     FloaterHormannInterpolator = _copy("scipy.interpolate._bary_rational").FloaterHormannInterpolator
 RegularGridInterpolator = _grids.RegularGridInterpolator
 
-_namespace.register_objects(
+_objects.register_objects(
     *[
         f"scipy.interpolate.{name}"
         for name in (

@@ -8,9 +8,10 @@ import wengert.rules.scipy.matrix_functions
 import wengert.rules.scipy.reductions  # noqa: F401  (declares the rules)
 from wengert import registry as _registry
 from wengert.rules.scipy.linalg import la as _la
+from wengert.scipy import copies as _copies
 from wengert.scipy import namespace as _namespace
 
-_matrices = _namespace.second_copy("scipy.linalg._special_matrices")
+_matrices = _copies.second_copy("scipy.linalg._special_matrices")
 for _name in "block_diag companion fiedler fiedler_companion leslie".split():
     _registry.composed(getattr(_la, _name), _inspect.unwrap(getattr(_matrices, _name)))  # without its loop over batches
 

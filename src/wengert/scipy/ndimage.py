@@ -8,6 +8,7 @@ import types as _types
 from wengert import numpy as _numpy
 from wengert import registry as _registry
 from wengert.rules.scipy import ndimage as _rules
+from wengert.scipy import copies as _copies
 from wengert.scipy import namespace as _namespace
 
 _ndimage = _rules.ndimage
@@ -24,9 +25,9 @@ class _NumPy(_types.ModuleType):
 
 
 _options = {"_nd_image": _rules.Compiled, "_rank_filter_1d": _rules.Compiled, "np": _NumPy("numpy")}
-_namespace.second_copy("scipy.ndimage._ni_support")
+_copies.second_copy("scipy.ndimage._ni_support")
 _copies = [
-    _namespace.second_copy(f"scipy.ndimage.{name}", **_options)
+    _copies.second_copy(f"scipy.ndimage.{name}", **_options)
     for name in ("_filters", "_fourier", "_interpolation", "_morphology", "_measurements")
 ]
 

@@ -50,6 +50,11 @@ class StandIn:
         vars(object)["__class__"].__set__(self, kind)
 
 
+def is_stand_in(value: Any) -> bool:
+    """Return whether a value is a class whose instances report another one."""
+    return isinstance(value, type) and issubclass(value, StandIn)
+
+
 def _own_bases(cls):
     """Return a class and its bases, up to the first one that is not ours."""
     is_ours = [base in ORIGINALS or base.__module__.startswith("wengert.") for base in cls.__mro__]

@@ -20,7 +20,7 @@ from wengert.rules.composed import overrides_functions
 _PLAIN = frozenset((np.ndarray, np.float64, float, int, bool, complex, str, type(None), slice, np.dtype))
 _CODE = (types.FunctionType, types.MethodType, functools.partial)
 
-#: classes of second copies of SciPy's code (`wengert.scipy.namespace`)
+#: classes of second copies of SciPy's code (`wengert.scipy.copies`)
 copied: set[type] = set()
 
 #: proxies by the identity of SciPy's function

@@ -8,7 +8,7 @@ import inspect as _inspect
 
 from wengert import registry as _registry
 from wengert.rules.scipy import signal as _rules
-from wengert.scipy import fft, linalg, namespace, ndimage  # noqa: F401  (copies of signal use their rules)
+from wengert.scipy import copies, fft, linalg, namespace, ndimage, objects  # noqa: F401  (copies of signal use their rules)
 
 _signal = _rules.signal
 _registry.by_formula(_signal.lfilter, _rules._lfilter, on_complex=True)
@@ -31,17 +31,17 @@ def _declare(module):
         proxy = getattr(proxies, name)
         if proxy in _registry.rows:
             continue
-        is_copied = namespace.is_planned(_inspect.unwrap(value).__module__)
+        is_copied = copies.is_planned(_inspect.unwrap(value).__module__)
         if name in _rules.REFUSED:
             _registry.refuse(proxy, _rules.REFUSED[name])
         elif name in _rules.CONSTANT:
             _registry.constant(proxy)
         elif is_copied:
-            _registry.by_formula(proxy, namespace.followed(value), on_complex=True)
+            _registry.by_formula(proxy, copies.followed(value), on_complex=True)
 
 
 _compiled = {"_sigtools": _rules.Compiled}
-namespace.copy_later("scipy.signal.windows._windows")
+copies.copy_later("scipy.signal.windows._windows")
 _declare("scipy.signal.windows")
 _own = {"lfilter": _signal.lfilter, "sosfilt": _signal.sosfilt, "unique_roots": _rules.unique_roots}
 for _name, _names in {
@@ -59,13 +59,13 @@ for _name, _names in {
     "_czt": {},
     "_spline_filters": {},
 }.items():
-    namespace.copy_later(f"scipy.signal.{_name}", **_names)
+    copies.copy_later(f"scipy.signal.{_name}", **_names)
 _declare("scipy.signal")
 lti, dlti, StateSpace, TransferFunction, ZerosPolesGain, ShortTimeFFT = (
-    namespace.LazyClass(getattr(_importlib.import_module("scipy.signal"), name))
+    copies.LazyClass(getattr(_importlib.import_module("scipy.signal"), name))
     for name in "lti dlti StateSpace TransferFunction ZerosPolesGain ShortTimeFFT".split()
 )
-namespace.register_objects(
+objects.register_objects(
     "scipy.signal._short_time_fft.ShortTimeFFT",
     *(
         f"scipy.signal._ltisys.{kind}{time}"

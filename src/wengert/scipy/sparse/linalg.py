@@ -30,7 +30,9 @@ from wengert.implicit.stripped import stripped as _stripped
 from wengert.implicit.theorem import implicit as _implicit
 from wengert.implicit.theorem import plain_function as _plain_function
 from wengert.rules.scipy import sparse as _rules
+from wengert.scipy import copies as _copies
 from wengert.scipy import namespace as _namespace
+from wengert.scipy import objects as _objects
 from wengert.scipy.sparse.traced import holds_traced as _holds_traced
 from wengert.scipy.sparse.traced import if_traced as _if_traced
 from wengert.scipy.standin import StandIn as _StandIn
@@ -85,9 +87,9 @@ def spsolve_triangular(A, b, lower=True, overwrite_A=False, overwrite_b=False, u
 
 # ---- linear operators
 
-_operators = _namespace.second_copy("scipy.sparse.linalg._interface")
+_operators = _copies.second_copy("scipy.sparse.linalg._interface")
 LinearOperator, aslinearoperator = _operators.LinearOperator, _operators.aslinearoperator
-_namespace.register_objects(
+_objects.register_objects(
     *(
         f"scipy.sparse.linalg._interface.{name}"
         for name, cls in vars(_operators).items()
@@ -373,7 +375,7 @@ def _factors(name):
 
 
 splu = _factors("splu")
-_namespace.register_conversion(_scipy.SuperLU, SuperLU)
+_objects.register_conversion(_scipy.SuperLU, SuperLU)
 
 
 @_functools.wraps(_scipy.factorized, updated=())

@@ -4,7 +4,7 @@ import scipy.spatial as _scipy
 
 from wengert import registry as _registry
 from wengert.rules.scipy.functions import Functions as _Functions
-from wengert.scipy import linalg, namespace  # noqa: F401  (copies use the rules of linalg)
+from wengert.scipy import copies, linalg, namespace  # noqa: F401  (copies use the rules of linalg)
 from wengert.scipy.spatial import distance, transform  # noqa: F401  (registered first, as attributes of the package)
 
 _spatial = _Functions("scipy.spatial")
@@ -15,7 +15,7 @@ for _name, _module in {
     "procrustes": "_procrustes",
     "geometric_slerp": "_geometric_slerp",
 }.items():
-    _registry.composed(getattr(_spatial, _name), getattr(namespace.second_copy(f"scipy.spatial.{_module}"), _name))
+    _registry.composed(getattr(_spatial, _name), getattr(copies.second_copy(f"scipy.spatial.{_module}"), _name))
 _registry.constant(_spatial.tsearch)
 
 from wengert.scipy.spatial import structures as _structures  # noqa: E402

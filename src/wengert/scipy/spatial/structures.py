@@ -11,7 +11,7 @@ from wengert.core.dispatch import dispatch
 from wengert.core.frames import at
 from wengert.core.operands import var
 from wengert.errors import UnsupportedFunctionError
-from wengert.scipy import namespace
+from wengert.scipy import namespace, objects
 from wengert.scipy.standin import StandIn
 
 _scipy = importlib.import_module("scipy.spatial")
@@ -71,8 +71,8 @@ class KDTree(cKDTree, of=_scipy.KDTree):
 
 def _converted(tree):
     """Convert a tree made by SciPy, or of a class of the user that derives from SciPy's."""
-    found = object.__new__(namespace.derived(type(tree)))
-    found.__dict__ |= {name: namespace.recast(value) for name, value in getattr(tree, "__dict__", {}).items()}
+    found = object.__new__(objects.derived(type(tree)))
+    found.__dict__ |= {name: objects.recast(value) for name, value in getattr(tree, "__dict__", {}).items()}
     found.data, found._plain = tree.data, tree
     return found
 
@@ -152,6 +152,6 @@ class Delaunay(StandIn):
         return getattr(object.__getattribute__(self, "_plain"), name)
 
 
-namespace.register_conversion(_scipy.Delaunay, Delaunay._like)
+objects.register_conversion(_scipy.Delaunay, Delaunay._like)
 for _tree in (_scipy.KDTree, _scipy.cKDTree):
-    namespace.register_conversion(_tree, _converted, has_subclasses=True)
+    objects.register_conversion(_tree, _converted, has_subclasses=True)

@@ -11,8 +11,10 @@ import numpy as _np
 
 import wengert.numpy as _numpy
 from wengert.core.operands import var as _var
+from wengert.scipy import copies as _copies
 from wengert.scipy import linalg as _linalg  # noqa: F401  (copies use its rules)
 from wengert.scipy import namespace as _namespace
+from wengert.scipy import objects as _objects
 
 
 class _Backend:
@@ -60,10 +62,10 @@ def _converted(rotation):
 
 _PLAIN = frozenset(("RigidTransform",))
 _scipy = _importlib.import_module("scipy.spatial.transform._rotation")
-_python = _namespace.second_copy("scipy.spatial.transform._rotation_xp")
-_copy = _namespace.second_copy("scipy.spatial.transform._rotation", select_backend=_select_backend)
+_python = _copies.second_copy("scipy.spatial.transform._rotation_xp")
+_copy = _copies.second_copy("scipy.spatial.transform._rotation", select_backend=_select_backend)
 Rotation, Slerp = _copy.Rotation, _copy.Slerp
-RotationSpline = _namespace.second_copy("scipy.spatial.transform._rotation_spline").RotationSpline
-_namespace.register_conversion(_scipy.Rotation, _converted)
+RotationSpline = _copies.second_copy("scipy.spatial.transform._rotation_spline").RotationSpline
+_objects.register_conversion(_scipy.Rotation, _converted)
 
 _namespace.install("spatial.transform")

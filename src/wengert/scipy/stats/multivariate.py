@@ -15,14 +15,14 @@ from wengert.core.operands import var
 from wengert.errors import UnsupportedFunctionError
 from wengert.rules.scipy import functions
 from wengert.rules.scipy import stats as _rules
-from wengert.scipy import namespace, special
+from wengert.scipy import copies, namespace, objects, special
 
 _stats = importlib.import_module("scipy.stats")
 _original = importlib.import_module("scipy.stats._multivariate")
-_covariance = namespace.second_copy("scipy.stats._covariance")
+_covariance = copies.second_copy("scipy.stats._covariance")
 #: names that the copy has in common with the original, since their replacements take long to load
 _SHARED = ("norm", "invgamma", "binom", "directional_stats")
-_copy = namespace.second_copy(
+_copy = copies.second_copy(
     "scipy.stats._multivariate", **{name: vars(_original)[name] for name in _SHARED if name in vars(_original)}
 )
 
@@ -135,7 +135,7 @@ _NAMES = (
 ).split()
 REPLACED = {name: _replacement(name) for name in _NAMES if hasattr(_copy, name)}
 REPLACED["Covariance"] = _covariance.Covariance
-namespace.register_objects(
+objects.register_objects(
     *[
         f"scipy.stats._multivariate.{name}"
         for name in vars(_original)
@@ -144,10 +144,10 @@ namespace.register_objects(
     *[f"scipy.stats._covariance.{name}" for name in vars(_covariance) if name.startswith("CovVia")],
 )
 
-_kde = namespace.second_copy(
+_kde = copies.second_copy(
     "scipy.stats._kde",
     gaussian_kernel_estimate=_rules.KernelEstimate(_rules.kernel_estimate),
     gaussian_kernel_estimate_log=_rules.KernelEstimate(_rules.log_kernel_estimate),
 )
 REPLACED["gaussian_kde"] = _kde.gaussian_kde
-namespace.register_objects("scipy.stats._kde.gaussian_kde")
+objects.register_objects("scipy.stats._kde.gaussian_kde")

@@ -16,10 +16,10 @@ from wengert.core.frames import at
 from wengert.core.operands import var
 from wengert.errors import UnsupportedFunctionError
 from wengert.rules.scipy import stats as rules
-from wengert.scipy import namespace
+from wengert.scipy import copies, namespace, objects
 
-namespace.second_copy("scipy.stats._probability_distribution")
-_copy = namespace.second_copy(
+copies.second_copy("scipy.stats._probability_distribution")
+_copy = copies.second_copy(
     "scipy.stats._distribution_infrastructure", _logexpxmexpy=rules.log_difference_of_exponentials
 )
 _stats = importlib.import_module("scipy.stats")
@@ -31,7 +31,7 @@ def _known_documentation(cls, **options):
 
 
 _copy._combine_docs = _known_documentation
-_new = namespace.second_copy("scipy.stats._new_distributions")
+_new = copies.second_copy("scipy.stats._new_distributions")
 
 
 def _integral(self, integrand, limits=None, args=(), params=None, log=False):
@@ -124,7 +124,7 @@ REPLACED = {
     ).split()
     if hasattr(module, name) and getattr(getattr(_stats, name, None), "__module__", "").startswith("scipy.stats")
 }
-namespace.register_objects(
+objects.register_objects(
     *(
         f"{module.__name__}.{name}"
         for module in (_copy, _new)

@@ -15,15 +15,15 @@ from wengert.core.operands import var
 from wengert.errors import UnsupportedFunctionError
 from wengert.rules.scipy import stats as _rules
 from wengert.rules.scipy.functions import Functions
-from wengert.scipy import namespace
+from wengert.scipy import copies, namespace
 
 _functions = Functions("scipy.stats")
 _original = importlib.import_module("scipy.stats")
 for _name in "_axis_nan_policy _stats_py _variation _entropy _morestats _quantile _correlation".split():
-    namespace.copy_later(f"scipy.stats.{_name}")
-namespace.copy_later("scipy.stats._stats_mstats_common", siegelslopes_pythran=_rules.siegel_slopes)
-namespace.copy_later("scipy.stats._hypotests", _cdf_cvm=_rules.cramer_von_mises)
-namespace.copy_later("scipy.stats.contingency")
+    copies.copy_later(f"scipy.stats.{_name}")
+copies.copy_later("scipy.stats._stats_mstats_common", siegelslopes_pythran=_rules.siegel_slopes)
+copies.copy_later("scipy.stats._hypotests", _cdf_cvm=_rules.cramer_von_mises)
+copies.copy_later("scipy.stats.contingency")
 
 #: functions whose Python code is differentiated
 DIFFERENTIABLE = (
@@ -97,7 +97,7 @@ for _name in namespace.public_names(_original):
     if _name in CONSTANT:
         registry.constant(_proxy)
     elif _name in DIFFERENTIABLE:
-        registry.composed(_proxy, namespace.followed(_value))
+        registry.composed(_proxy, copies.followed(_value))
     else:
         registry.refuse(_proxy, REFUSED.get(_name, "write it with NumPy functions"))
 
@@ -108,7 +108,7 @@ def _needs_lambda(name):
     def body(x, lmbda=None, *args, **options):
         if lmbda is None:
             raise UnsupportedFunctionError(f"scipy.stats.{name} searches for lmbda: pass a value of lmbda")
-        return namespace.copied(inspect.unwrap(getattr(_original, name)))(x, lmbda, *args, **options)
+        return copies.copied(inspect.unwrap(getattr(_original, name)))(x, lmbda, *args, **options)
 
     return body
 

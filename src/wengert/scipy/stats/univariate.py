@@ -17,9 +17,9 @@ from wengert.core.operands import var
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.rules.scipy import stats as rules  # declares rules of private ufuncs
 from wengert.rules.special import sp
-from wengert.scipy import namespace
+from wengert.scipy import copies, namespace, objects
 
-infrastructure = namespace.second_copy("scipy.stats._distn_infrastructure")
+infrastructure = copies.second_copy("scipy.stats._distn_infrastructure")
 generic = infrastructure.rv_generic
 
 
@@ -96,7 +96,7 @@ class _Interpolation:
         return getattr(self._loaded(), name)
 
 
-_continuous = namespace.second_copy(
+_continuous = copies.second_copy(
     "scipy.stats._continuous_distns", _log_diff=rules.log_difference, BSpline=_Interpolation("BSpline")
 )
 _continuous.nct_gen._cdf = lambda self, x, df, nc: rules.noncentral_t_cdf(x, df, nc)
@@ -120,7 +120,7 @@ def _gennorm_stats(self, beta):
 
 
 _continuous.gennorm_gen._stats = _gennorm_stats
-_discrete = namespace.second_copy("scipy.stats._discrete_distns", interp1d=_Interpolation("interp1d"))
+_discrete = copies.second_copy("scipy.stats._discrete_distns", interp1d=_Interpolation("interp1d"))
 for _cls in {type(x) for x in vars(_continuous).values() if isinstance(x, infrastructure.rv_continuous)}:
     if "fit" in vars(_cls):
         _cls.fit = _fit
@@ -231,7 +231,7 @@ def _frozen(value):
 
 def _like_users(value):
     """Convert a distribution of the user's own class."""
-    new = namespace.derived(type(value))(**value._updated_ctor_param())
+    new = objects.derived(type(value))(**value._updated_ctor_param())
     for name, part in vars(value).items():
         if name not in vars(new):
             setattr(new, name, part)
@@ -239,8 +239,8 @@ def _like_users(value):
 
 
 for _cls in (_originals.rv_continuous, _originals.rv_discrete):
-    namespace.register_conversion(_cls, _like_users, has_subclasses=True)
+    objects.register_conversion(_cls, _like_users, has_subclasses=True)
 
 for _name in ("rv_continuous_frozen", "rv_discrete_frozen", "rv_frozen"):
     if hasattr(_originals, _name):
-        namespace.register_conversion(getattr(_originals, _name), _frozen)
+        objects.register_conversion(getattr(_originals, _name), _frozen)
