@@ -3,6 +3,7 @@
 import contextlib
 import contextvars
 import decimal
+import functools
 import math
 import os
 import statistics
@@ -366,3 +367,20 @@ def test_floating_point_errors_follow_numpy_errstate():
         with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
             f(np.array([2.0, 1.0]))
     assert f.paths == 1
+
+
+def test_functions_chosen_by_singledispatch_are_compiled_and_checked():
+    @functools.singledispatch
+    def energy(model, x):
+        return 0 * x
+
+    energy.register(Model)(lambda model, x: model.rate["k"] * x * x)
+    model = Model()
+    compiled = wg.grad(wg.compile(lambda x: energy(model, x)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert compiled(2.0) == 4.0 * model.rate["k"]
+        model.rate["k"] += 1.0
+        assert compiled(2.0) == 4.0 * model.rate["k"]
+        energy.register(Model)(lambda model, x: 7.0 * x)
+        assert compiled(2.0) == 7.0

@@ -326,8 +326,9 @@ class Scan:
         if is_pure(space.get("__name__")) or is_library(space.get("__name__")):
             if f.__closure__ and self.ran is not None and top(space["__name__"]) == "wengert":
                 raise UnknownCode
-            for cell in f.__closure__ or ():
-                self.look(cell)
+            for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
+                if name != "dispatch_cache" or space["__name__"] != "functools":  # it follows from the functions
+                    self.look(cell)
             return  # if it is impure and called, the observer sees its code
         is_idle = self.ran is not None and code_key(f.__code__) not in self.ran
         if is_idle and _PARTS_OF_FUNCTIONS.isdisjoint(self.loaded):
