@@ -39,6 +39,7 @@ from wengert.core.dispatch.ufunc import ScalarFunction as _ScalarFunction
 from wengert.core.dispatch.ufunc import proxy as _proxy
 from wengert.core.modes import own_copies as _own_copies  # noqa: F401  (arguments that a function writes into)
 from wengert.core.operands import var as _var
+from wengert.core.rebind import identity as _identity
 from wengert.core.rebind import registration as _registration
 from wengert.deferred import deferred as _deferred
 
@@ -1035,6 +1036,7 @@ def _install_builtins(module) -> None:
                 _registration.register_class(cls, made, is_dtype=True)
     if _adds_floats_exactly:
         _registration.register(_builtins.sum, _sum)
+    _registration.register(id, _identity.identity)
 
 
 def _install_later() -> None:

@@ -15,11 +15,11 @@ import os
 import sys
 import types
 
+from wengert.core.rebind.identity import REGISTERED
 from wengert.core.rebind.rename import BUILTINS, read
 from wengert.core.rebind.tables import TABLES, items_of
 from wengert.features import home_of, is_made_in_python, knows_bytecode
 
-REGISTERED = {}  # id(original) -> (original, replacement, private name)
 LIBRARY = os.path.dirname(os.__file__) + os.sep
 INSTALLED = {"site-packages", "dist-packages"}
 FOREIGN = {__name__.partition(".")[0]}  # packages never followed: wengert and those of registered modules

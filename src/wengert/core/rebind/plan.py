@@ -44,6 +44,7 @@ from wengert.core.rebind.follow import (
     tables_of,
     top_package,
 )
+from wengert.core.rebind.identity import note_copy
 from wengert.core.rebind.modules import ModuleInUse, ModuleProxy, import_alias, proxied
 from wengert.core.rebind.proxies import ClassAttribute, ClassDescriptor, leaf_of, make_proxy_class, share
 from wengert.core.rebind.registration import (
@@ -356,6 +357,7 @@ class Plan:
         return bool(
             is_copying(value)
             or code.calls_variables
+            or code.compares
             or (code.imports and self.imports(value))
             or ((value.__closure__ or value.__defaults__ or value.__kwdefaults__) and holds_module(value))
             or reads_computed(value)
@@ -735,6 +737,7 @@ class Plan:
             cells = tuple(cells)
         copy = memo[id(f)] = types.FunctionType(code, f.__globals__, f.__name__, f.__defaults__, cells)
         copy.__dict__ = f.__dict__
+        note_copy(copy, f)
         for name in attributes:
             setattr(copy, name, getattr(f, name))
         if has_own_defaults:
@@ -757,6 +760,7 @@ class Plan:
             return copy(*map(constant, args), **{name: constant(value) for name, value in kwargs.items()})
 
         run.__dict__, run.__name__, run.__qualname__, run.__doc__ = copy.__dict__, f.__name__, f.__qualname__, f.__doc__
+        note_copy(run, f)
         return run
 
     def default(self, f, value, memo):

@@ -12,13 +12,13 @@ import weakref
 from _thread import get_ident  # `threading` takes 0.5 ms to import
 
 from wengert.core.rebind.follow import CONTAINERS, has_subclass_hook, is_array_class, is_plain_object, slots_of
+from wengert.core.rebind.identity import Sharing, class_key, hash_of, is_same, reference, whole
 from wengert.core.rebind.registration import lookup, seen_as
 from wengert.core.rebind.rename import reads_for_use
 
 __all__ = [
     "ClassAttribute",
     "ClassDescriptor",
-    "class_key",
     "leaf_of",
     "make_proxy_class",
     "original",
@@ -27,11 +27,6 @@ __all__ = [
 
 _checks_in_progress = set()  # subclass checks as (id of the proxy class, id of the subclass, thread)
 _live_proxies = weakref.WeakValueDictionary()  # id(object) -> its proxy; ids may be reused, so `__dict__` is compared
-
-
-def class_key(cls):
-    """The class that a class equals as a key: of a proxy class the original, but not if it is only inherited."""
-    return vars(cls).get("_wengert_original") or cls  # None in classes of traced arrays
 
 
 class _ProxyMeta(type):
@@ -98,6 +93,10 @@ def make_proxy_class(cls, bases, /, **body):
         body.setdefault("__slots__", ())
     if _has_default_reduction(cls):
         body.setdefault("__reduce_ex__", _reduce_made)
+    if cls.__hash__ is object.__hash__ and cls.__eq__ is object.__eq__:
+        body |= {"__eq__": is_same, "__hash__": hash_of}
+    if is_plain_object(cls):
+        bases = bases if any(issubclass(base, Sharing) for base in bases) else [*bases, Sharing]
     kind = _proxy_meta(type(cls))
     if not has_subclass_hook(cls):
         return kind(cls.__name__, tuple(bases), body)
@@ -239,6 +238,10 @@ class _Slot:
 
 
 def _share_dict(value, cls, new=object.__new__, assign=object.__setattr__):
+    if not hasattr(cls, "_wengert_original"):  # from a proxy to its object
+        found = whole(value)
+        if found is not value and found is not None and found.__dict__ is value.__dict__:
+            return found
     proxy = _live_proxies.get(id(value))
     if type(proxy) is cls and proxy.__dict__ is value.__dict__:
         return proxy  # so that `is` holds between two references to the same object
@@ -246,6 +249,8 @@ def _share_dict(value, cls, new=object.__new__, assign=object.__setattr__):
     assign(proxy, "__dict__", value.__dict__)
     if cls.__weakrefoffset__:
         _live_proxies[id(value)] = proxy
+        if issubclass(cls, Sharing):
+            reference(proxy, value, cls.__hash__ is hash_of)
     return proxy
 
 

@@ -61,6 +61,7 @@ from wengert.core.rebind.follow import (
     py_func_of,
     top_package,
 )
+from wengert.core.rebind.identity import compared, contained
 from wengert.core.rebind.modules import ModuleInUse, ModuleProxy
 from wengert.core.rebind.plan import Plan
 from wengert.core.rebind.proxies import share
@@ -81,7 +82,7 @@ from wengert.core.rebind.registration import (
     state,
     templates,
 )
-from wengert.core.rebind.rename import BUILTINS, CALLEE
+from wengert.core.rebind.rename import BUILTINS, CALLEE, COMPARED, CONTAINED
 from wengert.core.rebind.stores import written_parameters
 from wengert.core.rebind.stubs import stub_of
 from wengert.core.rebind.tables import TABLES, table
@@ -375,4 +376,4 @@ def _callee(value):
 
 
 lookup.in_use, lookup.replaced, lookup.resolved = in_use, _replaced, _resolved
-BUILTINS[CALLEE] = _callee
+BUILTINS[CALLEE], BUILTINS[COMPARED], BUILTINS[CONTAINED] = _callee, compared, contained

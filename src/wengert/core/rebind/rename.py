@@ -32,7 +32,9 @@ __all__ = [
     "BUILTINS",
     "CALLED",
     "CALLEE",
+    "COMPARED",
     "CONSTANT",
+    "CONTAINED",
     "IN_USE",
     "READ",
     "USED",
@@ -65,14 +67,16 @@ _op = {name: dis.opmap.get(name, -1) for name in (
     "LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "IMPORT_NAME", "IMPORT_FROM", "EXTENDED_ARG",
     "LOAD_CONST", "LOAD_SMALL_INT", "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "STORE_GLOBAL",
     "DELETE_GLOBAL", "STORE_NAME", "STORE_DEREF", "DELETE_DEREF", "STORE_FAST", "PRECALL", "CALL", "SWAP",
-    "POP_TOP", "PUSH_NULL", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST")}  # fmt: skip
+    "POP_TOP", "PUSH_NULL", "BUILD_TUPLE", "IS_OP", "CONTAINS_OP", "STORE_FAST_LOAD_FAST",
+    "STORE_FAST_STORE_FAST")}  # fmt: skip
 _LOAD_GLOBAL, _IMPORT_NAME, _EXTENDED_ARG = _op["LOAD_GLOBAL"], _op["IMPORT_NAME"], _op["EXTENDED_ARG"]
 _LOADS = {_op["LOAD_NAME"], _op["LOAD_FROM_DICT_OR_GLOBALS"]} - {-1}
 _ATTRIBUTE = {_op["LOAD_ATTR"], _op["LOAD_METHOD"]}
 _ATTRIBUTE_OF = {_LOAD_GLOBAL, *_ATTRIBUTE}
 _ATTRIBUTE_SHIFT = NAMING["LOAD_ATTR"]
 _STORE_NAME = _op["STORE_NAME"]
-_NAMING = {_LOAD_GLOBAL, _IMPORT_NAME, _STORE_NAME, *_LOADS, *_ATTRIBUTE}
+_IS_OP, _CONTAINS_OP, _CONSTANTS = _op["IS_OP"], _op["CONTAINS_OP"], {_op["LOAD_CONST"], _op["LOAD_SMALL_INT"]}
+_NAMING = {_LOAD_GLOBAL, _IMPORT_NAME, _IS_OP, _CONTAINS_OP, _STORE_NAME, *_LOADS, *_ATTRIBUTE}
 _GLOBAL_STORES = {_op["STORE_GLOBAL"], _op["DELETE_GLOBAL"]}
 _CELL_STORES = {_op["STORE_DEREF"], _op["DELETE_DEREF"]}
 #: opcodes that load by name, with the number of flag bits below the name index
@@ -93,10 +97,11 @@ _RESULTS = {(dis.opmap[name], None) for name in ("BINARY_SUBSCR", "CALL", "CALL_
 _MATCH_CLASS = dis.opmap["MATCH_CLASS"]
 #: opcodes that `Code.read` looks at
 _READ_OPS = {_LOAD_GLOBAL, _IMPORT_NAME, _MATCH_CLASS, _op["LOAD_SUPER_ATTR"], *_NAMED_LOADS, *_LOADS, *_ATTRIBUTE,
-             *_GLOBAL_STORES, *_CELL_STORES}  # fmt: skip
+             *_GLOBAL_STORES, *_CELL_STORES, _IS_OP, _CONTAINS_OP}  # fmt: skip
 _IMPORT_TAIL = {_op[name] for name in (
     "IMPORT_FROM", "SWAP", "POP_TOP", "STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")}  # fmt: skip
 _INSPECTED = {"__bases__", "__class__", "__dict__", "__mro__", "__subclasses__", "mro"}  # differ in a proxy class
+_IDENTITY = {"__code__", "__doc__", "__file__", "__module__", "__name__", "__qualname__"}  # differ in other stand-ins
 _FLOAT_ERRORS = {"FloatingPointError", "RuntimeWarning"}
 _ERROR_SWITCHES = {"errstate", "seterr", "seterrcall", "simplefilter", "filterwarnings"}
 _ERROR_ACTIONS = {"raise", "call", "error"}
@@ -123,6 +128,9 @@ def public(name):
 _PRIVATE = re.compile(rf"^(_wengert_\d+_|{CALLED}|{READ})")
 
 
+#: functions that yield the operands of ``is`` and ``in``, as plain code has them
+COMPARED, CONTAINED = private("compared"), private("contained")
+_PLAIN_OPERANDS = {_IS_OP: COMPARED, _CONTAINS_OP: CONTAINED}
 CALLEE = private("callee")  # the function that yields the replacement of the value of a variable that is called
 CONSTANT = private("constant")  # the function that yields the replacement of a constant array
 
@@ -280,6 +288,16 @@ def _is_mapped(code, before):
     return before[1] == _LOAD_GLOBAL and before[2] & 1 and code.co_names[before[2] >> 1] == "map"
 
 
+def _needs_plain_operands(op, before):
+    """Return whether an operator, which follows `before`, may compare objects for which others stand."""
+    return op in _PLAIN_OPERANDS and before[1] not in _CONSTANTS and before[1] not in dis.hasjrel
+
+
+def _is_made(code, before):
+    """Return whether the instruction after `before` loads the class in ``object.__new__(cls)``."""
+    return before[1] in _ATTRIBUTE and code.co_names[before[2] >> _ATTRIBUTE_SHIFT] == "__new__"
+
+
 def _is_used(code, instructions, k):
     """Return whether the result of ``f(name)``, where instruction k loads f, is called or read from."""
     if null_is_first and instructions[k - 1][1] == _op["PUSH_NULL"]:
@@ -387,20 +405,21 @@ class Code:
     naming : the instructions, and indices of those that use names
     strings : string constants
     calls_variables : is the value of a variable called, other than a function made by the code itself?
+    compares : does the code use ``is`` or ``in`` with values that are no constants?
     fills_results : is something stored into a variable that holds the result of an operator?
     uses : answers of `reads_for_use`, by offset
     """
 
-    __slots__ = ("assigned", "bare", "calls_variables", "fills_results", "imports", "latest", "loaded", "mentioned",
-                 "methods", "modules", "names", "naming", "owners", "passed", "paths", "ref", "strings", "uses",
-                 "written")  # fmt: skip
+    __slots__ = ("assigned", "bare", "calls_variables", "compares", "fills_results", "imports", "latest", "loaded",
+                 "mentioned", "methods", "modules", "names", "naming", "owners", "passed", "paths", "ref", "strings",
+                 "uses", "written")  # fmt: skip
 
     def __init__(self, code):
         self.names, self.assigned, self.written, self.imports = set(), set(), set(), set()
         self.bare, self.paths, self.mentioned, self.methods, self.latest = set(), set(), set(), set(), (None, None)
         self.loaded, self.modules, self.strings, self.passed, self.uses = set(), set(), set(), set(), {}
         self.ref = weakref.ref(code, functools.partial(forget, _codes, id(code)))
-        self.calls_variables = self.fills_results = False
+        self.calls_variables = self.compares = self.fills_results = False
         self.naming = _named(self.read(code, set() if _may_call_variables(code) else None))
         self.names -= self.assigned
         self.paths = [path for path in self.paths if path[0] in self.names]
@@ -413,6 +432,7 @@ class Code:
         for k, (_, op, arg, _) in enumerate(instructions):
             if op not in _READ_OPS:
                 continue
+            self.compares = self.compares or _needs_plain_operands(op, instructions[k - 1])
             if op in _NAMED_LOADS:
                 self.loaded.add(code.co_names[arg >> _NAMED_LOADS[op]])
             elif op == _MATCH_CLASS:  # the attribute names of a pattern are a constant
@@ -493,10 +513,17 @@ def _probe(value):
     return seen(value)  # noqa: F821
 
 
-_head, _middle, _end = (
-    next(i for i, op, _, _ in decode(_probe.__code__) if dis.opname[op].startswith(name))
-    for name in ("LOAD_GLOBAL", "LOAD_FAST", "RETURN")
-)
+def _unpacked(pair):
+    a, b = pair
+    return a, b
+
+
+def _offsets(f, *names):
+    """Offsets of the first instructions of f whose names begin so."""
+    return [next(i for i, op, _, _ in decode(f.__code__) if dis.opname[op].startswith(name)) for name in names]
+
+
+_head, _middle, _end = _offsets(_probe, "LOAD_GLOBAL", "LOAD_FAST", "RETURN")
 _CACHES_OF_GLOBAL = _probe.__code__.co_code[_head + 2 : _middle]
 _CALL_ONE = _probe.__code__.co_code[_middle + 2 : _end]
 #: order of value, function and NULL on the stack, from that after the load of the function to that of a call
@@ -508,6 +535,11 @@ def _seen_by(index):
     arg = index << 1 | 1
     prefixes = [bytes((_EXTENDED_ARG, arg >> shift & 255)) for shift in (24, 16, 8) if arg >> shift]
     return b"".join(prefixes) + bytes((_LOAD_GLOBAL, arg & 255)) + _CACHES_OF_GLOBAL + _REORDER + _CALL_ONE
+
+
+#: code that makes the operands of an operator a tuple, and that undoes it, the first item on top
+_PAIR = bytes((_op["BUILD_TUPLE"], 2))
+_UNPAIR = _unpacked.__code__.co_code[slice(*_offsets(_unpacked, "UNPACK_SEQUENCE", "STORE_FAST"))]
 
 
 def _may_call_variables(code):
@@ -592,6 +624,14 @@ def _named(instructions):
     return instructions, [k for k, (_, op, _, _) in enumerate(instructions) if op in _NAMING]
 
 
+def _is_inspected(code, instruction):
+    """Return whether an instruction reads an attribute that differs between an object and what stands for it."""
+    if instruction[1] not in _ATTRIBUTE:
+        return False
+    name = code.co_names[instruction[2] >> _ATTRIBUTE_SHIFT]
+    return name in _IDENTITY or name in _INSPECTED
+
+
 def rename(code, names, sources, imports, arrays, hidden=frozenset(), made=None):
     """Return `code` with `names` and `imports` renamed; names in `sources` only where called, mapped or read from.
 
@@ -613,9 +653,11 @@ def rename(code, names, sources, imports, arrays, hidden=frozenset(), made=None)
         if op == _LOAD_GLOBAL:
             shift = 1
             name = code.co_names[arg >> 1]
-            alias = names.get(name)
+            alias = None if _is_inspected(code, instructions[k + 1]) else names.get(name)
             if name in sources and not (arg & 1 or instructions[k + 1][1] in _ATTRIBUTE or _is_mapped(code, before)):
-                if name in arrays:
+                if _is_made(code, before):
+                    inserted[i] = _seen_by(added.setdefault(CALLEE, len(code.co_names) + len(added)))
+                elif name in arrays:
                     inserted[i] = _seen_by(added.setdefault(CONSTANT, len(code.co_names) + len(added)))
                 continue
         elif op in _LOADS:
@@ -631,6 +673,10 @@ def rename(code, names, sources, imports, arrays, hidden=frozenset(), made=None)
             name = code.co_names[arg >> shift]
             holder = _holder(names, *use[1])
             alias = use[0] + name if _has_stand_in(holder, use[0], name) else None
+        elif _needs_plain_operands(op, before):
+            index = added.setdefault(_PLAIN_OPERANDS[op], len(code.co_names) + len(added))
+            inserted[before[0]] = inserted.get(before[0], b"") + _PAIR + _seen_by(index) + _UNPAIR
+            continue
         else:
             continue
         if alias is None:

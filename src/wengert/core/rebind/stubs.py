@@ -7,6 +7,7 @@ replaced before the code runs, since others may inspect or compare it.
 """
 
 import dis
+import itertools
 import sys
 import types
 import weakref
@@ -36,6 +37,7 @@ from wengert.core.rebind.tables import TABLES
 
 #: instructions of code that may be renamed even if none of its names leads to anything replaced
 _UNCERTAIN = {dis.opmap[name] for name in ("IMPORT_NAME", "PUSH_NULL", "STORE_SUBSCR")}
+_COMPARISONS, _CONSTANT = {dis.opmap["IS_OP"], dis.opmap["CONTAINS_OP"]}, dis.opmap["LOAD_CONST"]
 _MAX_PLAIN = 8  # number of functions beyond which it is not worth finding out that they reach nothing
 
 __all__ = [
@@ -178,9 +180,16 @@ def is_certain(f) -> bool:
     """Return whether the code of a function that uses no name of anything replaced is never renamed."""
     has_defaults = f.__defaults__ or f.__kwdefaults__
     return not has_defaults and all(
-        _UNCERTAIN.isdisjoint(code.co_code[::2]) and COPY_FUNCTIONS.isdisjoint(code.co_names)
+        _is_certain_code(code.co_code[::2]) and COPY_FUNCTIONS.isdisjoint(code.co_names)
         for code in codes_in(f.__code__)
     )
+
+
+def _is_certain_code(ops):
+    if not _UNCERTAIN.isdisjoint(ops):
+        return False
+    is_compared = not _COMPARISONS.isdisjoint(ops)
+    return not is_compared or all(y not in _COMPARISONS or x == _CONSTANT for x, y in itertools.pairwise(ops))
 
 
 def reaches_more_than(limit, root) -> bool:

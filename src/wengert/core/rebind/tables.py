@@ -8,6 +8,8 @@ import collections
 import itertools
 import types
 
+from wengert.core.rebind.identity import FUNCTIONS, plain_key
+
 __all__ = ["TABLES", "items_of", "table"]
 
 TABLES = {dict, list, tuple, collections.OrderedDict, collections.defaultdict}
@@ -15,11 +17,15 @@ _MAX_SEEN = 100  # items at each end that are looked at
 
 
 def items_of(value):
-    """Return the first and the last items of a container; for a dict, of its values."""
+    """Return the first and the last items of a container; for a dict, of its values, and functions among its keys."""
     items = value.values() if isinstance(value, dict) else value
-    first = [*itertools.islice(items, _MAX_SEEN)]
-    rest = len(value) - len(first)
-    return first + [*itertools.islice(reversed(items), min(rest, _MAX_SEEN))] if rest > 0 else first
+    found = [*itertools.islice(items, _MAX_SEEN)]
+    rest = len(value) - len(found)
+    if rest > 0:
+        found += itertools.islice(reversed(items), min(rest, _MAX_SEEN))
+    if isinstance(value, dict):
+        found += [key for key in itertools.islice(value, _MAX_SEEN) if type(key) in FUNCTIONS]
+    return found
 
 
 def table(value, see):
@@ -45,7 +51,17 @@ def _seen(name):
     """Method that acts on the original and returns an item."""
 
     def method(self, *args):
-        return self._wengert_see(getattr(self._wengert_of, name)(*args))
+        return self._wengert_see(getattr(self._wengert_of, name)(*map(plain_key, args)))
+
+    method.__name__ = name
+    return method
+
+
+def _keyed(name):
+    """Method of a dictionary that acts on the original, by a key."""
+
+    def method(self, key, *args, **options):
+        return getattr(self._wengert_of, name)(plain_key(key), *args, **options)
 
     method.__name__ = name
     return method
@@ -189,7 +205,7 @@ def _dict_class(kind):
             return iter(self._wengert_of)
 
         def get(self, key, default=None):
-            return self[key] if key in self._wengert_of else default
+            return self[key] if plain_key(key) in self._wengert_of else default
 
         def keys(self):
             return self._wengert_of.keys()
@@ -222,8 +238,10 @@ def _dict_class(kind):
         def __reduce_ex__(self, protocol):
             return self.copy().__reduce_ex__(protocol)
 
-    for name in ("__contains__ __len__ __reversed__ __setitem__ __delitem__ __eq__ __ne__ __repr__ clear update "
-                 "move_to_end").split():  # fmt: skip
+    for name in "__contains__ __setitem__ __delitem__ move_to_end".split():
+        if hasattr(kind, name):
+            setattr(Table, name, _keyed(name))
+    for name in "__len__ __reversed__ __eq__ __ne__ __repr__ clear update".split():
         if hasattr(kind, name):
             setattr(Table, name, _passed(name))
     return Table

@@ -1,0 +1,139 @@
+# cython: language_level=3
+"""Finds the object, function, class or module for which another one stands, so that identities are those of plain code.
+
+Followed code sees proxies of objects and classes, and copies of functions.  Its operators ``is`` and ``in`` get the
+operands of plain code, and `id` the object; proxies of objects without ``__eq__`` compare and hash as these.
+"""
+
+from __future__ import annotations
+
+import types
+import weakref
+
+__all__ = [
+    "FUNCTIONS",
+    "REGISTERED",
+    "Sharing",
+    "class_key",
+    "compared",
+    "contained",
+    "hash_of",
+    "identity",
+    "is_same",
+    "note_copy",
+    "plain_key",
+    "reference",
+    "whole",
+]
+
+REGISTERED = {}  # id(original) -> (original, replacement, private name)
+FUNCTIONS = {types.FunctionType, types.MethodType}
+_functions = weakref.WeakKeyDictionary()  # copy of a function -> weak reference to the function
+cdef set _PLAIN = {int, float, str, bool, bytes, type(None)}
+
+
+class Sharing:
+    """Base of proxy classes whose instances share `__dict__`: holds a weak reference to the object."""
+
+    __slots__ = ("_wengert_object",)
+
+    def __getstate__(self):  # the reference is no state
+        return self.__dict__
+
+
+_object = Sharing._wengert_object
+
+
+def reference(proxy, value, keeps_hash):
+    """Let a proxy refer to its object; a weak reference keeps a hash that was computed, also when the object dies."""
+    found = weakref.ref(value)
+    if keeps_hash:
+        hash(found)
+    _object.__set__(proxy, found)
+
+
+def note_copy(copy, f):
+    """Remember of which function another one is a copy."""
+    _functions[copy] = weakref.ref(f)
+
+
+def class_key(cls):
+    """The class that a class equals as a key: of a proxy class the original, but not if it is only inherited."""
+    return vars(cls).get("_wengert_original") or cls  # None in classes of traced arrays
+
+
+cpdef object whole(value):
+    """Return what a proxy, a copy or a stand-in of a container or module stands for, and any other value itself.
+
+    None if it is an object that has died.
+    """
+    cdef object kind = type(value), found
+    if kind in _PLAIN:
+        return value
+    if kind is types.FunctionType:
+        found = _functions.get(value)
+        return value if found is None else found()
+    if kind is types.MethodType:
+        owner, f = whole(value.__self__), whole(value.__func__)
+        is_own = owner is value.__self__ and f is value.__func__
+        return value if is_own or owner is None else types.MethodType(f, owner)
+    if isinstance(value, type):
+        return class_key(value)
+    try:
+        if hasattr(kind, "_wengert_of"):
+            found = kind._wengert_of.__get__(value)
+            return value if found is None else found
+        if not hasattr(kind, "_wengert_original"):
+            return value
+        return _object.__get__(value)() if issubclass(kind, Sharing) else kind._wengert_whole.__get__(value)
+    except AttributeError:  # made by followed code
+        return value
+
+
+def is_same(proxy, other):
+    """The default ``==`` of objects, for proxies."""
+    return True if proxy is other or whole(proxy) is whole(other) else NotImplemented
+
+
+def hash_of(proxy):
+    """The default hash of objects, for proxies."""
+    held = _object if isinstance(proxy, Sharing) else type(proxy)._wengert_whole
+    try:
+        return hash(held.__get__(proxy))
+    except AttributeError:  # made by followed code
+        return object.__hash__(proxy)
+
+
+def identity(x):
+    """``id(x)`` in plain code."""
+    found = whole(x)
+    return id(x if found is None else found)
+
+
+def compared(tuple pair):
+    """Return the operands of ``is``; twice the second one if they are the same object in plain code."""
+    a, b = pair
+    if a is b or type(a) in _PLAIN or type(b) in _PLAIN:
+        return pair
+    x, y = whole(a), whole(b)
+    return (b, b) if x is y or _is_registered(x, y) or _is_registered(y, x) else pair
+
+
+cdef bint _is_registered(original, replacement):
+    found = REGISTERED.get(id(original))
+    return found is not None and found[1] is replacement
+
+
+def contained(tuple pair):
+    """Return container and key of ``key in container``; a function as plain code has it, if the container has that."""
+    key, container = pair
+    if type(key) in FUNCTIONS:
+        found = whole(key)
+        if found is not key and isinstance(container, (dict, set, frozenset)) and found in container:
+            return container, found
+    return container, key
+
+
+def plain_key(key):
+    """Return a key of a dictionary as plain code has it."""
+    return whole(key) if type(key) in FUNCTIONS else key
