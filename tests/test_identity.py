@@ -14,6 +14,7 @@ import math
 import operator
 import sys
 import types
+import typing
 import weakref
 
 import numpy as np
@@ -153,6 +154,14 @@ class Single:
         return math.sin(x)
 
 
+class Rule(typing.NamedTuple):
+    f: typing.Any
+    k: float = 2.0
+
+    def value(self, x):
+        return self.k * self.f(x)
+
+
 Pair = collections.namedtuple("Pair", "a b")
 tree = Node(1.0)
 left, right = tree.add(2.0), tree.add(3.0)
@@ -163,6 +172,8 @@ first = Slots(1.0, second)
 concrete, data, made, single, pair = Concrete(), Data(), Made(), Single(), Pair(left, right)
 LIST, IN_DICT = [left, equal, data], {left: 10.0, right: 20.0, equal: 30.0}
 SET, FROZEN = {left, leaf}, frozenset([left])
+rule = Rule(square)
+rules = Pair(square, rule)
 IDS, WEAK, SLOTS = {id(left): "left"}, weakref.WeakKeyDictionary({left: 3.0}), {second: 50.0}
 FUNCTIONS, WEIGHTS, bound = {square}, {square: 3.0, cube: 5.0}, left.value
 BY_NAME = {"left": left, "right": right}
@@ -275,6 +286,8 @@ PROGRAMS = {
     "one instance": lambda x: Single().value(x) * (2 if Single() is single else 1),
     "functions in a set": lambda x: square(x) * (2 if square in FUNCTIONS else 1) + x * WEIGHTS.get(cube, 1.0),
     "argument": lambda x: left.value(x) * (2 if are_same(left, pair.a) else 1) * (3 if is_member(square) else 1),
+    "namedtuples": lambda x: pair.a.value(x) + pair[1].value(x) + rules.a(x) + rules[1].value(x) + Rule(cube).value(x),
+    "fields": lambda x: sum(f(x) for f in rules[:1]) + rules._replace(a=cube).a(x) * (2 if rules.b is rule else 1),
     "searched": searched,
     "keyed": keyed,
     "visited": visited,

@@ -343,7 +343,10 @@ def parts_of(value):
         held = vars(value).copy().values()
         return [*value.__bases__, *(v for v in held if type(v) in METHODS or is_table(v) or is_part(v))]
     f = py_func_of(value)
-    return [f] if f else [kind, *attributes_of(value).values(), *tables_of(value).values(), *slot_contents(value)]
+    if f:
+        return [f]
+    items = tuple.__iter__(value) if isinstance(value, tuple) else ()
+    return [kind, *attributes_of(value).values(), *tables_of(value).values(), *slot_contents(value), *items]
 
 
 def is_part(value):

@@ -116,7 +116,14 @@ def compared(tuple pair):
     if a is b or type(a) in _PLAIN or type(b) in _PLAIN:
         return pair
     x, y = whole(a), whole(b)
-    return (b, b) if x is y or _is_registered(x, y) or _is_registered(y, x) else pair
+    return (b, b) if x is y or _is_registered(x, y) or _is_registered(y, x) or _hold_the_same(x, y) else pair
+
+
+cdef bint _hold_the_same(x, y):
+    """Return whether a tuple and its stand-in, which cannot refer to it, have the same items."""
+    if not (isinstance(x, tuple) and isinstance(y, tuple)) or type(x) is type(y) or len(x) != len(y):
+        return False
+    return all([whole(u) is whole(v) for u, v in zip(tuple.__iter__(x), tuple.__iter__(y))])
 
 
 cdef bint _is_registered(original, replacement):

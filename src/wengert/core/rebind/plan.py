@@ -284,7 +284,7 @@ class Plan:
                     return
             if kind is LRU or kind in MAKERS or is_dispatcher(value) or (kind not in SPECIAL and py_func_of(value)):
                 seeds.append(id(value))  # the Python function runs instead, even if it is not renamed
-            elif kind is not types.FunctionType and kind not in WRAPPERS and not isinstance(value, (type, *TABLES)):
+            elif kind is not types.FunctionType and kind not in (*WRAPPERS, *TABLES) and not isinstance(value, type):
                 objects[id(value)] = value
             met.add(id(value))
             nodes.append(value)

@@ -23,6 +23,7 @@ __all__ = [
     "make_proxy_class",
     "original",
     "share",
+    "share_tuple",
 ]
 
 _checks_in_progress = set()  # subclass checks as (id of the proxy class, id of the subclass, thread)
@@ -260,8 +261,9 @@ def _share_array(value, cls, assign=object.__setattr__):
     return proxy
 
 
-def _share_tuple(value, cls, assign=object.__setattr__):
-    proxy = tuple.__new__(cls, value)
+def share_tuple(value, cls, assign=object.__setattr__):
+    """Return an instance of a class with the replaced items of a tuple."""
+    proxy = tuple.__new__(cls, map(lookup.replaced, tuple.__iter__(value)))
     if cls.__dictoffset__:
         assign(proxy, "__dict__", value.__dict__)
     return proxy
@@ -292,7 +294,7 @@ def _sharing(cls):
     if issubclass(cls, CONTAINERS):
         return _become
     if issubclass(cls, tuple):
-        return _share_tuple
+        return share_tuple
     if is_array_class(cls):
         return _share_array
     return _share_slots if slots_of(cls) or not cls.__dictoffset__ else _share_dict

@@ -41,6 +41,7 @@ replaced cell is no longer shared with functions that are not followed. A name t
 """
 
 import functools
+import operator
 import types
 
 from wengert.core.rebind.follow import (
@@ -64,7 +65,7 @@ from wengert.core.rebind.follow import (
 from wengert.core.rebind.identity import compared, contained
 from wengert.core.rebind.modules import ModuleInUse, ModuleProxy
 from wengert.core.rebind.plan import Plan
-from wengert.core.rebind.proxies import share
+from wengert.core.rebind.proxies import share, share_tuple
 from wengert.core.rebind.registration import (
     CLASSES,
     constant,
@@ -268,6 +269,9 @@ def _plan_of(owner):
 
 def _proxy_of(owner, plan):
     """Return the proxy of a class or of an object, or `owner`."""
+    if isinstance(owner, tuple) and plan is not None and not isinstance(plan.run, type):
+        new = share_tuple(owner, type(owner))  # no method of its class is replaced
+        return owner if all(map(operator.is_, tuple.__iter__(new), tuple.__iter__(owner))) else new
     if plan is None or plan.run is None:
         return owner
     if isinstance(owner, type):
