@@ -38,7 +38,7 @@ class Sharing:
     __slots__ = ("_wengert_object",)
 
     def __getstate__(self):  # the reference is no state
-        return self.__dict__
+        return self.__dict__ or None
 
 
 _object = Sharing._wengert_object
