@@ -11,7 +11,7 @@ import numpy.fft
 from wengert.program.ir.opcodes import Op
 
 from wengert import registry
-from wengert.program.passes.loop_recovery import is_loop
+from wengert.program.passes.loop import is_loop
 
 #: relative tolerance for derivatives that differ by rounding only, by dtype of the computation
 ROUNDING = {np.dtype(np.float64): 1e-11, np.dtype(np.float32): 2e-4}

@@ -9,8 +9,8 @@ import sys
 import numpy as np
 
 from wengert.errors import GuardError
-from wengert.program.tracing.closure import NotReplayable
 from wengert.program.tracing.pytree import fill, key_of
+from wengert.program.tracing.refusals import NotReplayable
 
 frozen = []
 

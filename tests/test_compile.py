@@ -27,7 +27,8 @@ from wengert import features
 from wengert.core import frames
 from wengert.program.specialise import compiled as module
 from wengert.program.specialise.compare import difference
-from wengert.program.tracing.closure import Captures, NotReplayable
+from wengert.program.tracing.closure import Captures
+from wengert.program.tracing.refusals import NotReplayable
 
 
 def compiled(f, **options):

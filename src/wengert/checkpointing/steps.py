@@ -176,7 +176,7 @@ class Steps(Replay):
     def _check_program(self, recorder, before, n):
         entries = (recorder.size - before) * (n or 0)
         if entries > MAX_UNROLLED_ENTRIES:
-            from wengert.program.tracing.closure import NotReplayable
+            from wengert.program.tracing.refusals import NotReplayable
 
             raise NotReplayable(
                 f"{self.name}: a program unrolls the loop, here into {entries} tape entries: "

@@ -38,7 +38,7 @@ from wengert.program.passes import pipeline
 from wengert.program.program import Program
 from wengert.program.roots.batched import batched_call, unsolved
 from wengert.program.signature import Form, Result, Slot
-from wengert.program.tracing.closure import NotHere, NotReplayable
+from wengert.program.tracing.refusals import NotHere, NotReplayable
 from wengert.program.tracing.trace import dependent, recording
 
 __all__ = ["NotConverged", "Part", "recorded", "sliced"]

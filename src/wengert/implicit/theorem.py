@@ -130,7 +130,7 @@ def is_recorded() -> bool:
 def check_replayable(name: str, reason: str = "runs a solver, which a replay would skip") -> None:
     """Raise if a program is being recorded, which the function of this name cannot be for a reason."""
     if running.get() and is_recording():
-        from wengert.program.tracing.closure import NotReplayable
+        from wengert.program.tracing.refusals import NotReplayable
 
         raise NotReplayable(f"{name} {reason}")
 

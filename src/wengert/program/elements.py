@@ -18,8 +18,8 @@ from wengert.program.program import Program
 from wengert.program.roots.batched import unsolved
 from wengert.program.signature import Form, Result, Slot
 from wengert.program.swept import Stacked
-from wengert.program.tracing.closure import NotHere, NotReplayable
 from wengert.program.tracing.pytree import mapped
+from wengert.program.tracing.refusals import NotHere, NotReplayable
 
 #: maximum number of elements for which each one is traced instead, with a solver of its own
 MAX_TRACED = 64

@@ -22,7 +22,7 @@ from wengert.program.ir import verify
 from wengert.program.ir.ir import Listing, kind_of, stacked
 from wengert.program.ir.verify import TIERS, MalformedProgram, Verifier, check_fields, expect, is_a, is_count
 from wengert.program.passes import pipeline, simplify
-from wengert.program.passes.loop_recovery import is_loop
+from wengert.program.passes.loop import is_loop
 from wengert.program.passes.scalarise import nanoseconds
 from wengert.program.passes.unroll_loops import runs_to_pay
 from wengert.program.signature import Form, Result, Slot, as_inputs, refuse_traced, shifted, without_strides

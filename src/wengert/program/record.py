@@ -17,8 +17,9 @@ from wengert.program.derivatives import NotDerivable, first_hessian
 from wengert.program.passes import pipeline
 from wengert.program.program import Program
 from wengert.program.signature import Form, Result, Slot, as_inputs, refuse_traced
-from wengert.program.tracing.closure import Captures, NotReplayable, Uncopied
+from wengert.program.tracing.closure import Captures
 from wengert.program.tracing.pytree import aliases_of, fill, mapped
+from wengert.program.tracing.refusals import NotReplayable, Uncopied
 from wengert.program.tracing.trace import listed, searches_of
 from wengert.transforms.batch import Mapped
 from wengert.transforms.dense import JVP, Elementwise, Gradient, Jacobian

@@ -29,7 +29,7 @@ from wengert.program.passes import pipeline
 from wengert.program.program import Program
 from wengert.program.record import trace_alone
 from wengert.program.signature import Form, Result, Slot
-from wengert.program.tracing.closure import NotReplayable
+from wengert.program.tracing.refusals import NotReplayable
 from wengert.program.tracing.trace import recording
 
 #: order of the highest partial derivatives with a program, and maximum number of elements of its result

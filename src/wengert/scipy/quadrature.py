@@ -123,7 +123,7 @@ def _integrated(integrand, a, b, method, full_output):
 
 def end_recording(reason: str) -> None:
     """Let the compiled function run uncompiled."""
-    from wengert.program.tracing.closure import NotReplayable
+    from wengert.program.tracing.refusals import NotReplayable
 
     raise NotReplayable(reason)
 

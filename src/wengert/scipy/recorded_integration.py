@@ -36,7 +36,7 @@ from wengert.program.ir.ir import c_strides, kind_of
 from wengert.program.passes import pipeline
 from wengert.program.program import Program
 from wengert.program.signature import Form, Result, Slot
-from wengert.program.tracing.closure import NotHere, NotReplayable
+from wengert.program.tracing.refusals import NotHere, NotReplayable
 from wengert.program.tracing.trace import recording
 from wengert.scipy.results import recorded_result
 from wengert.scipy.standin import StandIn

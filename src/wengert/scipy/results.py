@@ -67,7 +67,7 @@ class RecordedResult(OptimizeResult):
     """`OptimizeResult` in a program; other fields differ from one replay to the next."""
 
     def __missing__(self, name):
-        from wengert.program.tracing.closure import NotReplayable  # slow to import
+        from wengert.program.tracing.refusals import NotReplayable  # slow to import
 
         raise NotReplayable(f"it reads {name!r} of a solver's result, which may differ in each run")
 

@@ -32,7 +32,7 @@ from wengert.program.integration.calls import Integration, KinkError
 from wengert.program.integration.continuity import has_fixed_jumps
 from wengert.program.integration.shared import shared_integration, shared_system
 from wengert.program.record import trace_alone
-from wengert.program.tracing.closure import NotReplayable
+from wengert.program.tracing.refusals import NotReplayable
 from wengert.scipy.integral import joined, parted
 from wengert.scipy.recorded_integration import (
     from_pairs,

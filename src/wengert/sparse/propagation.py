@@ -23,7 +23,7 @@ import numpy as np
 from wengert.program.ir.opcode_table import OPCODES, primitive
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes import simplify
-from wengert.program.passes.loop_recovery import is_loop
+from wengert.program.passes.loop import is_loop
 from wengert.program.vm.machine import Machine
 from wengert.registry import lookup
 from wengert.sparse.dependency_rules import (

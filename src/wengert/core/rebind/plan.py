@@ -46,7 +46,14 @@ from wengert.core.rebind.follow import (
 )
 from wengert.core.rebind.identity import note_copy
 from wengert.core.rebind.modules import ModuleInUse, ModuleProxy, import_alias, proxied
-from wengert.core.rebind.proxies import ClassAttribute, ClassDescriptor, leaf_of, make_proxy_class, share
+from wengert.core.rebind.proxies import (
+    ClassAttribute,
+    ClassDescriptor,
+    has_data_descriptor,
+    leaf_of,
+    make_proxy_class,
+    share,
+)
 from wengert.core.rebind.registration import (
     CLASSES,
     array_bases,
@@ -717,7 +724,7 @@ class Plan:
             if self.copying:
                 names += [name for name, v in space_of(value).items() if is_constant(v)]
             kind = type(value)
-            names = tuple(name for name in names if not _is_data_descriptor(kind, name))
+            names = tuple(name for name in names if not has_data_descriptor(kind, name))
             self.recipes[id(value)] = names
         proxy = memo[id(value)] = share(value, leaf_of(cls, names) if names else cls)
         if names:
@@ -789,9 +796,3 @@ class Plan:
         attributes = [name for name in _COPIED_ATTRIBUTES if getattr(f, name) != getattr(bare, name)]
         self.recipes[id(f)] = recipe = swaps, has_own_defaults, attributes
         return recipe
-
-
-def _is_data_descriptor(cls, name):
-    """Return whether the class controls access to the attribute by a data descriptor."""
-    found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
-    return hasattr(type(found), "__set__")

@@ -19,6 +19,7 @@ from wengert.core.rebind.rename import reads_for_use
 __all__ = [
     "ClassAttribute",
     "ClassDescriptor",
+    "has_data_descriptor",
     "leaf_of",
     "make_proxy_class",
     "original",
@@ -306,6 +307,12 @@ def share(value, cls):
     if make is _share_slots and hasattr(cls, "_wengert_leaves"):
         cls = leaf_of(cls, ())
     return make(value, cls)
+
+
+def has_data_descriptor(cls, name):
+    """Return whether the class controls access to the attribute by a data descriptor."""
+    found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+    return hasattr(type(found), "__set__")
 
 
 def original(value):

@@ -34,7 +34,7 @@ from wengert.program.ir.reference import evaluated, example_of, of_type
 from wengert.program.ir.identity import Same
 from wengert.program.ir.ir import operands
 from wengert.program.ir.opcode_table import OPCODES, ROWS, primitive
-from wengert.program.passes.loop_recovery import Loop, call_of, is_loop, type_of_result
+from wengert.program.passes.loop import Loop, call_of, is_loop, type_of_result
 from wengert.program.passes.simplify import (
     checked_at_the_end, folded, live, lowered, needed_for, simplified, without_implied_guards,
 )

@@ -31,7 +31,7 @@ from wengert.program.ir.reference import of_type
 from wengert.program.jacobian.expand_calls import in_type
 from wengert.program.jacobian.term import Refused, Term
 from wengert.program.passes import simplify
-from wengert.program.passes.loop_recovery import is_loop
+from wengert.program.passes.loop import is_loop
 from wengert.program.tracing.trace import listed
 
 _FLOAT = np.dtype(float)

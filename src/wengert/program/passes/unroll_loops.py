@@ -23,7 +23,8 @@ from wengert.program.ir.ir import Listing, c_strides, kind_of, operands
 from wengert.program.ir.opcode_table import marked
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes import cost
-from wengert.program.passes.loop_recovery import FLAG, VALUE_COLUMNS, Loop, is_loop
+from wengert.program.passes.loop import Loop, is_loop
+from wengert.program.passes.loop_recovery import FLAG, VALUE_COLUMNS
 
 _FLOAT = np.dtype(float)
 #: instructions that cost little to lower

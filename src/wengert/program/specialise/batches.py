@@ -25,8 +25,8 @@ from wengert.program.passes.batching import batch_program
 from wengert.program.program import Program
 from wengert.program.signature import Form, Result, Slot
 from wengert.program.specialise.compiled import Compiled
-from wengert.program.tracing.closure import NotReplayable
 from wengert.program.tracing.observer import is_observed, unobserved
+from wengert.program.tracing.refusals import NotReplayable
 from wengert.program.tracing.trace import dependent, recording
 from wengert.transforms.batch import MIN_COMPILED, Elements, Mapped
 from wengert.transforms.stacked import Maker, NotBatchable

@@ -51,15 +51,7 @@ from wengert.program.specialise.budget import Budget
 from wengert.program.specialise.compare import HessianProduct, difference, distance, is_unchanged
 from wengert.program.specialise.fast_call import FAILURES, Caller, Path, Route, raises_errors
 from wengert.program.specialise.tables import MAX_KEYS, MAX_PATHS, MAX_TABLES, Table, insert
-from wengert.program.tracing.closure import (
-    MAX_UNSEEN_FUNCTIONS,
-    Captures,
-    NotHere,
-    NotReplayable,
-    NotSeen,
-    Uncopied,
-    code_that_ran,
-)
+from wengert.program.tracing.closure import MAX_UNSEEN_FUNCTIONS, Captures, code_that_ran
 from wengert.program.tracing.observer import Observer, is_observed
 from wengert.program.tracing.purity import is_pure
 from wengert.program.tracing.pytree import (
@@ -72,6 +64,7 @@ from wengert.program.tracing.pytree import (
     mapped,
     operands_of,
 )
+from wengert.program.tracing.refusals import NotHere, NotReplayable, NotSeen, Uncopied
 from wengert.program.vm.runner import vectored
 from wengert.transforms.batch import Mapped
 from wengert.transforms.dense import JVP, VJP

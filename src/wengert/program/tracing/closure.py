@@ -32,25 +32,14 @@ from typing import Any
 import numpy as np
 
 from wengert.core import frames
-from wengert.core.rebind.follow import (
-    REGISTERED,
-    WRAPPERS,
-    is_followed,
-    is_plain_object,
-    is_seen_whole,
-    module_reads,
-)
-from wengert.core.rebind.modules import ModuleProxy
-from wengert.core.rebind.plan import Plan
-from wengert.core.rebind.proxies import make_proxy_class
-from wengert.core.rebind.rebind import in_use, rebound, with_own_copies
-from wengert.core.rebind.registration import constant, running_plan
-from wengert.core.rebind.rename import BUILTINS, Alias, private, read, rename
+from wengert.core.rebind.follow import WRAPPERS
+from wengert.core.rebind.rebind import rebound, with_own_copies
+from wengert.core.rebind.registration import running_plan
 from wengert.core.rebind.stubs import reaches_more_than
-from wengert.core.rebind.wrappers import like, partial_like
 from wengert.program.ir.identity import Same
 from wengert.program.tracing.environment import StateGuards
 from wengert.program.tracing.observer import Observer, Watch
+from wengert.program.tracing.operand_plan import OperandPlan, raise_not_seen, unchanged
 from wengert.program.tracing.purity import reads_by_name, why_impure, writes_log
 from wengert.program.tracing.pytree import (
     MAX_SMALL_ITEMS,
@@ -63,32 +52,14 @@ from wengert.program.tracing.pytree import (
     lowered,
     mapped,
 )
+from wengert.program.tracing.refusals import NotReplayable, Uncopied
 from wengert.program.tracing.scan import Scan, TooManyFunctions, UnknownCode, code_key, codes_of, effect
 from wengert.transforms.operators import Operator
 
-__all__ = ["Captures", "NotHere", "NotReplayable", "NotSeen", "Reading", "Uncopied", "code_that_ran"]
+__all__ = ["Captures", "Reading", "code_that_ran"]
 
 _SHELVES = (dict, list, set, frozenset, collections.deque)
 _HOLDERS = (dict, list, tuple, collections.deque, np.ndarray)  # not sets: traced values are unhashable
-
-
-class NotReplayable(BaseException):
-    """f cannot be replayed, for example because it writes a global; the message says what to write instead.
-
-    It is not an `Exception`, so that f does not catch it.
-    """
-
-
-class NotHere(NotReplayable):
-    """f cannot be traced at these arguments, but perhaps at others."""
-
-
-class Uncopied(NotHere):
-    """While f is traced, a function runs itself instead of its copy, so it takes captured values for constants."""
-
-
-class NotSeen(NotHere):
-    """f calls code while it is traced that did not run before."""
 
 
 #: number of functions that are scanned before f has run; large packages reach many more, most of which never run
@@ -144,217 +115,6 @@ def _first_load(code, name):
         if name in names and each.opname.startswith(("LOAD_", "IMPORT_FROM")):
             return frames.file_and_line((code, each.offset))[1]
     return None
-
-
-# Places -----------------------------------------------------------------------------------------------------
-
-
-def _places_of(value):
-    """Yield the keys of all places in which a function, partial or object may hold data."""
-    kind = type(value)
-    if kind is types.FunctionType:
-        held = id(value.__globals__)
-        yield from ((held, name) for name in read(value.__code__).names)
-        yield from ((id(cell), None) for cell in value.__closure__ or ())
-        yield from ((id(value.__defaults__), i) for i in range(len(value.__defaults__ or ())))
-        yield from ((id(value.__kwdefaults__), name) for name in value.__kwdefaults__ or ())
-        yield from ((id(vars(module)), name) for _, module, name, _ in module_reads(value))
-    elif kind is functools.partial:
-        yield from ((id(value.args), i) for i in range(len(value.args)))
-        yield from ((id(value.keywords), name) for name in value.keywords)
-    elif not isinstance(value, type) and kind not in WRAPPERS:
-        space = getattr(value, "__dict__", ())
-        yield from ((id(space), name) for name in space)
-
-
-def _same(value):
-    return value
-
-
-# Copies that read operands ----------------------------------------------------------------------------------
-
-
-class _FixedAttribute:
-    """A data descriptor that returns a fixed value."""
-
-    value = None
-
-    def __get__(self, owner, cls):
-        return self if owner is None else self.value
-
-    def __set__(self, owner, value):  # makes this a data descriptor, which precedes ``__dict__``; see `_refuse`
-        raise AttributeError
-
-
-def _refuse(self, name, *value):
-    raise NotReplayable(effect(f"it sets the attribute {name!r} of a {self.__class__.__name__}"))
-
-
-class _Module(ModuleProxy):
-    """A user's module whose attributes are replaced."""
-
-    __slots__ = ("_wengert_swaps",)
-
-    def __getattribute__(self, name):
-        swaps = _swaps.__get__(self)
-        return swaps[name] if name in swaps else ModuleProxy.__getattribute__(self, name)
-
-    def __setattr__(self, name, value):
-        raise NotReplayable(effect(f"it sets {name!r} of a module"))
-
-    __delattr__ = __setattr__
-
-
-_swaps = _Module._wengert_swaps
-
-
-class _OperandPlan(Plan):
-    """A rebinding plan in which the places of `operands` yield these; it is used once, never cached.
-
-    `is_trial` plans only find out which places a copy can reach; they are not run.
-    """
-
-    enters_differentiated = True
-
-    @staticmethod
-    def when_called(f):
-        """Return a function that stands for one whose code did not run before."""
-
-        def run(*args, **kwargs):
-            _raise_not_seen(f)
-
-        return like(f, run)
-
-    def __init__(self, root, operands, reached=None, is_trial=False):
-        self.is_trial = is_trial
-        self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
-        self.copies, self.proxy_classes, self.passed = {}, {}, set()
-        self.operands, self.used, self.names, self.own = operands, set(), {}, {}
-        self.spaces: list = []  # pairs: namespace of a proxy object, and its initial contents
-        self.root = root
-        self.memo = memo = {}
-        if is_trial:
-            self.when_called = _same
-        nodes, _ = self.explore(root, reached)
-        functions = [value for value in nodes if type(value) is types.FunctionType]
-        codes = [f.__code__ for f in functions if id(f) in self.changed]
-        self.originals = [*codes, *filter(None, (read(code).latest[1] for code in codes))]
-        self.idle = {id(f.__code__): f for f in self.lazy.values()}  # also reached by objects that are not copied
-        self.make(nodes, memo)
-        self.run = self.build(root, memo)
-
-    def __del__(self, pop=BUILTINS.pop):
-        for name in self.names.values():
-            pop(name, None)
-
-    def is_seed(self, value):
-        return super().is_seed(value) or not self.operands.keys().isdisjoint(_places_of(value))
-
-    def is_replaced(self, space, name, value):
-        return (id(space), name) in self.operands or super().is_replaced(space, name, value)
-
-    def taken(self, key):
-        self.used.add(key)
-        value = self.operands[key]
-        if is_followed(value) and is_seen_whole(value):
-            return in_use(value)
-        return constant(value) if self.copying else value
-
-    def alias(self, value, name):
-        return self.own.setdefault(id(value), Alias(value, name))
-
-    def renaming(self, f):
-        (names, sources, imports, arrays), aliases = super().renaming(f)
-        for name in read(f.__code__).names:
-            key = id(f.__globals__), name
-            if key in self.operands:
-                if key not in self.names:
-                    self.names[key] = private(name)
-                    BUILTINS[self.names[key]] = self.taken(key)
-                names[name] = self.names[key]
-                sources.discard(name)
-        for first, module, _, _ in module_reads(f):
-            if first in names:
-                self.changed[id(module)] = True
-        return (names, sources, imports, arrays), aliases
-
-    def rename(self, f):
-        key, aliases = self.renaming(f)
-        self.aliases += aliases
-        code = f.__code__ if self.is_trial else rename(f.__code__, *key)
-        self.changed[id(f)] = code if self.is_trial or code is not f.__code__ else code.replace()  # see `originals`
-
-    def recipe(self, f):
-        swaps, *rest = super().recipe(f)
-        bound = {k for k, cell in enumerate(f.__closure__ or ()) if (id(cell), None) in self.operands}
-        self.recipes[id(f)] = recipe = sorted(bound.union(swaps)), *rest
-        return recipe
-
-    def content(self, cell, memo):
-        key = id(cell), None
-        return self.taken(key) if key in self.operands else super().content(cell, memo)
-
-    def copy_function(self, f, code, memo):
-        new = super().copy_function(f, code, memo)
-        if f.__defaults__:
-            new.__defaults__ = tuple(self.items(f.__defaults__, enumerate(new.__defaults__)))
-        if f.__kwdefaults__:
-            new.__kwdefaults__ = dict(zip(f.__kwdefaults__, self.items(f.__kwdefaults__, new.__kwdefaults__.items())))
-        return new
-
-    def items(self, holder, items):
-        keys = ((id(holder), name, value) for name, value in items)
-        return [self.taken((key, name)) if (key, name) in self.operands else value for key, name, value in keys]
-
-    def build(self, value, memo):
-        if type(value) is not functools.partial or id(value) not in self.changed:
-            return super().build(value, memo)
-        args = [self.build(arg, memo) for arg in self.items(value.args, enumerate(value.args))]
-        words = [self.build(arg, memo) for arg in self.items(value.keywords, value.keywords.items())]
-        return partial_like(value, [self.build(value.func, memo), *args], dict(zip(value.keywords, words)))
-
-    def module_proxy(self, module, memo):
-        new = memo[id(module)] = _Module(module)
-        swaps: dict = {}
-        _swaps.__set__(new, swaps)
-        for name, value in vars(module).items():
-            if (id(vars(module)), name) in self.operands:
-                swaps[name] = self.taken((id(vars(module)), name))
-            elif id(value) in self.changed:
-                swaps[name] = self.build(value, memo)
-        return new
-
-    def object_proxy(self, value, memo):
-        cls = self.changed.get(id(type(value)))
-        if not isinstance(cls, type):
-            return value
-        if not is_plain_object(type(value)):
-            return super().object_proxy(value, memo)
-        space = vars(value)
-        names = [n for n, v in space.items() if (id(space), n) in self.operands or self.is_built(v)]
-        names = [n for n in names if not _has_data_descriptor(type(value), n)]
-        held = {name: _FixedAttribute() for name in names}
-        leaf = make_proxy_class(cls._wengert_original, [cls], **held, __setattr__=_refuse, __delattr__=_refuse)
-        twin = memo[id(value)] = object.__new__(leaf)
-        object.__setattr__(twin, "__dict__", own := dict(space))  # a copy, since it may come to hold traced values
-        for name in names:
-            key = id(space), name
-            own[name] = held[name].value = self.taken(key) if key in self.operands else self.build(space[name], memo)
-        self.spaces.append((own, dict(own)))
-        return twin
-
-
-    def is_built(self, value) -> bool:
-        """Return whether `build` replaces the value of an attribute."""
-        return id(value) in REGISTERED or id(value) in self.changed
-
-
-def _has_data_descriptor(cls, name):
-    found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
-    return hasattr(type(found), "__set__")
-
-
-# The interface ----------------------------------------------------------------------------------------------
 
 
 class Captures:
@@ -429,18 +189,18 @@ class Captures:
     def look(self, root, in_derivative, limit):
         if self.ran is None and limit < sys.maxsize and reaches_more_than(limit, root):
             raise TooManyFunctions
-        self.reached = _OperandPlan.reached(root, limit, self.may_run, self.ran is not None)
+        self.reached = OperandPlan.reached(root, limit, self.may_run, self.ran is not None)
         if self.ran is None and self.reached[-1]:
             raise TooManyFunctions
         scan = Scan(
-            root, self.reached[0], lowered if in_derivative else _same, self.constant, ran=self.ran, limit=limit
+            root, self.reached[0], lowered if in_derivative else unchanged, self.constant, ran=self.ran, limit=limit
         )
         self.effect, self.doubts, self.codes, self.is_dynamic = scan.effect, scan.doubts, scan.codes, scan.is_dynamic
         self.trusted = scan.trusted
         self.shelves = [pair for pair in scan.watched.values() if issubclass(type(pair[1]), _SHELVES)]
         held = [value for (_, name), (_, value) in scan.watched.items() if not str(name).startswith("__")]
         self.is_whole = not any(isinstance(value, _HOLDERS) for value in held)  # dunder names are those of classes
-        used = _OperandPlan(root, {key: place.read() for key, place in scan.places.items()}, self.reached, True).used
+        used = OperandPlan(root, {key: place.read() for key, place in scan.places.items()}, self.reached, True).used
         used = set() if self.pins else used - scan.pinned
         self.live = [place for key, place in scan.places.items() if key in used]
         self.static = [place for key, place in scan.places.items() if key not in used]
@@ -594,12 +354,8 @@ class Reading:
         given.update({place.key: shelves[id(value)] for place, value in captures.shelves})
         watched = [*shelves.values(), *[value for _, value in captures.shelves]]
         reached, captures.reached = captures.reached, None  # valid only for the first run, right after the scan
-        reached = reached or _OperandPlan.reached(captures.root, enters=captures.may_run)
-        return _around(captures.f, _CheckedCall(captures, _OperandPlan(captures.root, given, reached), new, watched))
-
-
-def _raise_not_seen(f):
-    raise NotSeen(f"it calls {f.__qualname__} only while it is recorded")
+        reached = reached or OperandPlan.reached(captures.root, enters=captures.may_run)
+        return _around(captures.f, _CheckedCall(captures, OperandPlan(captures.root, given, reached), new, watched))
 
 
 class _CheckedCall:
@@ -630,7 +386,7 @@ class _CheckedCall:
         forms = [*map(item_ids, lent)], [*map(_ids_of_items, contents)]
         token = running_plan.set(self._copies)
         try:
-            with Watch(self._originals, self._copies.idle, _raise_not_seen) as watch:
+            with Watch(self._originals, self._copies.idle, raise_not_seen) as watch:
                 y = self._f(*args, **kwargs)
         finally:
             running_plan.reset(token)

@@ -36,7 +36,7 @@ from wengert.core import frames
 from wengert.core.dispatch.arguments import numbers_like
 from wengert.core.operands import var
 from wengert.program.ir.call import Call, Operand, static
-from wengert.program.tracing.closure import NotReplayable
+from wengert.program.tracing.refusals import NotReplayable
 from wengert.program.ir import call_rules, opcode_table
 from wengert.program.ir.call_rules import getitem_row, placed, placed_row
 from wengert.program.ir.opcode_table import OPCODES, function

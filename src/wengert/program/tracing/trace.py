@@ -15,7 +15,7 @@ from wengert.core.tape.tape import Tape
 from wengert.program.ir.ir import Listing, operands
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.reference import evaluated
-from wengert.program.tracing.closure import NotReplayable
+from wengert.program.tracing.refusals import NotReplayable
 from wengert.program.tracing.ssa import Definitions
 
 

@@ -36,7 +36,7 @@ from wengert.program.ir.native_calls import native_call, native_guard, native_pa
 from wengert.program.ir.opcode_table import ROWS, function
 from wengert.program.ir.verify import check
 from wengert.program.passes import cost, pipeline
-from wengert.program.passes.loop_recovery import Loop
+from wengert.program.passes.loop import Loop
 from wengert.program.passes.simplify import apart
 from wengert.registry import lookup
 
