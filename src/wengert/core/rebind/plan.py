@@ -17,11 +17,8 @@ from wengert.core.rebind.follow import (
     assigned_cells,
     attributes_of,
     can_copy,
-    content_of,
     contents_of,
     defaults_of,
-    ends_in_code,
-    held_by,
     is_array_class,
     is_computed,
     is_differentiated,
@@ -29,22 +26,18 @@ from wengert.core.rebind.follow import (
     is_followed,
     is_followed_module,
     is_followed_object,
-    is_inert,
     is_module_namespace,
     is_part,
-    is_table,
-    marks_of,
     module_reads,
-    own_state_of,
     parts_of,
     py_func_of,
     reads_computed,
     space_of,
-    state_of,
     tables_of,
     top_package,
 )
 from wengert.core.rebind.identity import note_copy
+from wengert.core.rebind.inspected import Inspected
 from wengert.core.rebind.modules import ModuleInUse, ModuleProxy, import_alias, proxied
 from wengert.core.rebind.proxies import (
     ClassAttribute,
@@ -73,7 +66,7 @@ from wengert.core.rebind.registration import (
     state,
     templates,
 )
-from wengert.core.rebind.rename import BUILTINS, alias_of, codes_in, forget, live_alias, read, rename, uses_only
+from wengert.core.rebind.rename import BUILTINS, alias_of, forget, live_alias, read, rename, uses_only
 from wengert.core.rebind.stubs import (
     MethodStub,
     PropertyStub,
@@ -98,7 +91,6 @@ __all__ = ["Plan"]
 
 _MAX_PINNED = 4096  # maximum number of plans that may keep their own key alive
 _MAX_OBJECTS = 100  # number of objects in one plan beyond which attributes of objects are not followed
-_GROWING = TABLES - {tuple}
 
 _proxy_classes = weakref.WeakValueDictionary()  # id(class) -> its proxy class
 _pinned = collections.deque()
@@ -133,29 +125,24 @@ def _is_leaf(value):
     return type(value) in _LEAVES or is_constant(value)
 
 
-class Plan:
+class Plan(Inspected):
     """How a function runs or a class or object is replaced, with everything that was inspected to decide it.
 
     `changed` maps the id of each object to be replaced to its renamed code (functions), its proxy class (classes)
-    or True; `run` is the entry of the root.  Objects that a module holds anyway are compared by identity: `fixed`
-    holds names with their values, as (get, name, value), and `codes` functions; for `kinds` comparing types is enough;
-    `sizes` and `orders` detect new methods and bases, and `data` new functions in containers of data.  All other
-    objects are known by id: `cells` of the root, `holders` (objects with their attributes), and `loose`.  The death of
-    any of them ends the plan, so that a reused id is never mistaken for an old one.
+    or True; `run` is the entry of the root.
 
     Functions that copy arrays, in `copying`, see constant arrays through `constant`, so that traced values can be
     stored in the copies: in arguments, cells, attributes of objects, and attributes of arrays in global names.
 
-    Functions and classes of modules, in `lazy`, have plans of their own, which are made when they are used (`stubs`).
-    `used` holds those of them that have one, as of the value `use` of `state.use`; `passed` the ids of functions that
-    the code uses otherwise than to call them, and `checked` is the latest `state.now` at which `holds` was true.
+    `used` holds the functions and classes in `lazy` that have a plan, as of the value `use` of `state.use`; `passed`
+    holds the ids of functions that the code uses otherwise than to call them, and `checked` is the latest `state.now`
+    at which `holds` was true.
 
     `stores` holds the indices of the parameters that the root may write into; None until they are needed.
     """
 
-    __slots__ = ("aliases", "cells", "changed", "checked", "code", "codes", "copies", "copy", "copying", "data",
-                 "defaults", "fixed", "holders", "is_plain", "kinds", "lazy", "loose", "methods", "orders", "passed",
-                 "recipes", "refs", "run", "sizes", "stores", "use", "used", "written")  # fmt: skip
+    __slots__ = ("aliases", "changed", "checked", "copies", "copy", "copying", "methods", "passed",
+                 "recipes", "run", "stores", "use", "used", "written")  # fmt: skip
 
     proxy_classes = _proxy_classes
     enters_differentiated = False  # are functions that define their own derivative followed?
@@ -205,7 +192,7 @@ class Plan:
 
     def without_copies(self):
         new = object.__new__(Plan)
-        for name in Plan.__slots__:
+        for name in (*Inspected.__slots__, *Plan.__slots__):
             setattr(new, name, getattr(self, name))
         new.changed, new.recipes = self.changed.copy(), self.recipes.copy()
         new.copies, new.copy, new.methods = {}, None, {}
@@ -381,84 +368,6 @@ class Plan:
         found = ((key, import_alias(f.__globals__, *key)) for key in read(f.__code__).imports)
         return {key: alias for key, alias in found if alias}
 
-    def watch(self, root, nodes, objects, plain):
-        """Save everything that `holds` compares."""
-        met, fixed, kinds = {*map(id, nodes), *map(id, plain), *self.lazy}, {}, {}
-        codes, sizes, holders, data, self.loose = [], {}, [], {}, []
-        end = functools.partial(forget, plans, id(root))
-        self.refs = [weakref.ref(root, end)]
-        self.code = root.__code__ if type(root) is types.FunctionType else None
-        self.defaults = self.code and (id(root.__defaults__), id(root.__kwdefaults__))
-        self.cells = ()
-        if self.code and root.__closure__:
-            cells = enumerate(zip(marks_of(map(content_of, root.__closure__)), self.code.co_freevars))
-            self.cells = tuple((k, mark) for k, (mark, name) in cells if name not in read(self.code).written)
-
-        def note(space, name):
-            value = space.get(name)
-            if type(value) in _GROWING and not is_table(value):
-                data[id(space), name] = space.get, name
-            if type(value) in SPECIAL or id(value) in met or id(value) in REGISTERED:
-                fixed[id(space), name] = space.get, name, value
-            else:
-                kinds[id(space), name] = space.get, name, type(value)
-
-        for f in plain:
-            codes.append((f, f.__code__, f.__defaults__))
-            for name in [name for code in codes_in(f.__code__) for name in code.co_names]:
-                note(f.__globals__, name)
-        for value in nodes:
-            is_root, is_function = value is root and self.code is not None, type(value) is types.FunctionType
-            has_names = is_function and not value.__kwdefaults__ and is_module_namespace(value.__globals__)
-            state = own_state_of if has_names else state_of
-            if has_names or (is_function and is_simple(value, is_root)):
-                for name in read(value.__code__).names:
-                    note(value.__globals__, name)
-                for _, module, name, _ in module_reads(value):
-                    note(vars(module), name)
-                for name, form, level in read(value.__code__).imports:
-                    if form != "from" and not level:
-                        kinds[None, name] = sys.modules.get, name, type(sys.modules.get(name))
-            if is_function and is_simple(value, is_root):
-                if not is_root:
-                    codes.append((value, value.__code__, value.__defaults__))
-                if is_root or not value.__kwdefaults__:
-                    continue
-            elif isinstance(value, type) and is_simple(value):
-                space = vars(value)
-                for name, part in space.copy().items():
-                    if type(part) in METHODS:
-                        fixed[id(value), name] = space.get, name, part
-                    elif not name.startswith("__"):
-                        kinds[id(value), name] = space.get, name, type(part)
-                sizes[value] = space, len(space)
-                continue
-            if type(value) in TABLES:  # read live by their stand-ins
-                continue
-            try:
-                ref = weakref.ref(value, end)
-            except TypeError:  # a property or similar: its class and its function are watched
-                continue
-            self.refs.append(ref)
-            if type(value) is types.FunctionType:
-                self.refs.append(weakref.ref(value.__code__, end))
-            parts = space_of(value).values() if id(value) in objects else parts_of(value)
-            for part in [*parts]:
-                is_inert(part)  # notes its type, which what follows depends on
-            if id(value) in objects:
-                holders.append((ref, id(type(value)), id(space_of(value)), held_by(space_of(value))))
-            else:
-                self.loose.append((ref, state(value), state))
-        self.fixed, self.kinds = tuple(fixed.values()), tuple(kinds.values())
-        self.data = tuple(data.values())
-        self.codes, self.sizes = tuple(codes), tuple(sizes.values())
-        bases = {base for cls in sizes for base in cls.__mro__[1:]}
-        self.orders = tuple((cls, cls.__mro__) for cls in sizes if cls not in bases)
-        self.holders = tuple(holders)
-        has_defaults = self.code and (root.__defaults__ or root.__kwdefaults__)
-        parts = has_defaults, data, codes, sizes, self.orders, self.cells, holders, self.loose
-        self.is_plain = not any(parts)
-
     def takes_over(self, old, root):
         """Keep the copy of an old plan of the root, since others refer to it; return whether that is possible."""
         if self.code is None or not (self.run and old.run):
@@ -474,57 +383,6 @@ class Plan:
         for name in ("__code__", "__defaults__", "__kwdefaults__"):
             setattr(old.copy, name, getattr(self.copy, name))
         self.copy = old.copy
-        return True
-
-    def holds(self, root):
-        """Return whether all that was inspected to make the plan is unchanged."""
-        if self.code is not None and root.__code__ is not self.code:
-            return False
-        for get, name, value in self.fixed:
-            if get(name) is not value:
-                return False
-        for get, name, kind in self.kinds:
-            if type(get(name)) is not kind:
-                return False
-        if not self.is_plain:
-            return self.rest_holds(root)
-        return self.code is None or not (root.__defaults__ or root.__kwdefaults__)
-
-    def rest_holds(self, root):
-        """Check the parts that most plans do not have."""
-        if self.code and (id(root.__defaults__), id(root.__kwdefaults__)) != self.defaults:
-            return False
-        for get, name in self.data:
-            if ends_in_code(get(name)):
-                return False
-        for f, code, defaults in self.codes:
-            if f.__code__ is not code or f.__defaults__ is not defaults:
-                return False
-        for space, size in self.sizes:
-            if len(space) != size:
-                return False
-        for cls, mro in self.orders:
-            if cls.__mro__ is not mro:
-                return False
-        if self.cells:
-            cells = root.__closure__
-            for k, mark in self.cells:
-                try:
-                    value = cells[k].cell_contents
-                except ValueError:
-                    value = None
-                if type(value) is not mark and id(value) != mark:
-                    return False
-        for ref, kind, space, held in self.holders:
-            value = ref()
-            if value is None or id(type(value)) != kind or id(space_of(value)) != space:
-                return False
-            if held_by(space_of(value)) != held:
-                return False
-        for ref, known, state_now in self.loose:
-            value = ref()
-            if value is None or state_now(value) != known:
-                return False
         return True
 
     def renaming(self, f):

@@ -10,7 +10,7 @@ guards; `simplified` combines them.
 
 cimport numpy as cnp
 from libc.stdint cimport int32_t, uint32_t
-from libc.string cimport memchr, memcpy, memset
+from libc.string cimport memchr, memset
 
 import math
 
@@ -25,6 +25,7 @@ from wengert.program.ir.ir cimport (
     FLAG, IS_COMMUTATIVE, IS_ELEMENTWISE, READS_ELEMENTS, SCALAR, Listing, copied, emit, has, names, whole_view,
 )
 from wengert.program.ir.opcodes cimport *
+from wengert.program.ir.view_overlap cimport Boxes, are_disjoint
 
 from wengert.core.tape.tape import kernel_partials
 from wengert.program.ir.call import is_function, product_of, static
@@ -116,109 +117,6 @@ cdef int32_t hoist_isnan(Listing code, int32_t i) except -1:
     return emit(code, ISNAN, source, -1, -1, code.type_of((np.dtype(bool), shape, None)))
 
 
-# ---------------------------------------------------------------------------------------------- dead code
-
-def live(Listing code, bint and_guards=True):
-    """Return the program without dead code; guards are kept, unless `and_guards` is False."""
-    cdef Listing found = code.successor()
-    cdef Py_ssize_t i
-    cdef bytearray needed = needed_for(code, code.inputs + code.outputs, and_guards)
-    cdef unsigned char *marks = needed
-    cdef Block block = take(code.n * sizeof(int32_t))
-    cdef int32_t *of = <int32_t *>block.data
-    for i in range(code.n):
-        if marks[i]:
-            of[i] = copied(code, i, of, found)
-    set_ends(code, of, found)
-    return found
-
-
-cdef Listing eliminate_dead_in_place(Listing code):
-    """Eliminate dead code in place: the result reuses the memory of `code`, which must have no other owner."""
-    cdef bytearray needed = needed_for(code, code.inputs + code.outputs, True)
-    cdef const unsigned char *marks = needed
-    cdef const void *dead = memchr(marks, 0, code.n)
-    cdef Py_ssize_t i, first
-    cdef Block block
-    cdef int32_t *of
-    cdef Listing found
-    if dead == NULL:
-        return code
-    first = <const unsigned char *>dead - marks
-    block = take(code.n * sizeof(int32_t))
-    of = <int32_t *>block.data
-    found = code.shortened(first)
-    for i in range(first):
-        of[i] = <int32_t>i
-    for i in range(first, code.n):
-        if marks[i]:
-            of[i] = copied(code, i, of, found)
-    set_ends(code, of, found)
-    return found
-
-
-def needed_for(Listing code, list values, bint and_guards=False):
-    """Mark the transitive operands of some values, and these values, in an array by value id."""
-    cdef bytearray needed = bytearray(max(1, code.n))
-    cdef unsigned char *marks = needed
-    cdef int32_t v
-    for v in values:
-        marks[v] = 1
-    while mark_needed(code, marks, and_guards):
-        pass                    # repeat if a guard became live whose operand no marked value reads
-    return needed
-
-
-cdef bint mark_needed(Listing code, unsigned char *marks, bint and_guards) except -1:
-    """Mark operands of marked values, last to first; return True if a skipped guard turned out to be live."""
-    cdef Py_ssize_t i
-    cdef Py_ssize_t skipped = 0
-    for i in range(code.n - 1, -1, -1):
-        if not marks[i] and and_guards and must_run(code, i):
-            if is_orphaned_guard(code, i, marks):
-                skipped += 1
-            else:
-                marks[i] = 1
-        if marks[i]:
-            mark(code, i, marks)
-    for i in range(code.n if skipped else 0):
-        if code.ops[i] == GUARD and not marks[i] and not is_orphaned_guard(code, i, marks):
-            return True
-    return False
-
-
-cdef bint must_run(Listing code, Py_ssize_t i) except -1:
-    """Return whether an instruction must run even if its result is unused: a guard, or a call with guards."""
-    return code.ops[i] == GUARD or (code.ops[i] == CALL and code.calls[code.as_[i]].checks)
-
-
-cdef bint is_orphaned_guard(Listing code, Py_ssize_t i, const unsigned char *marks) except -1:
-    """Return whether this is a guard on the derivation of a value that is not marked."""
-    return code.ops[i] == GUARD and code.cs[i] >= 0 and not marks[code.cs[i]]
-
-
-cdef int mark(Listing code, Py_ssize_t i, unsigned char *marks) except -1:
-    """Mark the operands of an instruction."""
-    cdef int op = code.ops[i], columns = names(op)
-    cdef int32_t v
-    cdef cnp.ndarray packed
-    cdef Py_ssize_t j
-    if columns & 1 and code.as_[i] >= 0:
-        marks[code.as_[i]] = 1
-    if columns & 2 and code.bs[i] >= 0:
-        marks[code.bs[i]] = 1
-    if columns & 4 and code.cs[i] >= 0:
-        marks[code.cs[i]] = 1
-    if op == PACK:
-        packed = code.packs[code.bs[i]][1]
-        for j in range(cnp.PyArray_SIZE(packed)):
-            marks[(<int32_t *>cnp.PyArray_DATA(packed))[j]] = 1
-    elif op == CALL:
-        for v in code.calls[code.as_[i]].operands:
-            marks[v] = 1
-    return 0
-
-
 cdef int set_ends(Listing code, const int32_t *of, Listing found) except -1:
     """Set the inputs and outputs of the new program."""
     found.inputs = [of[<int32_t>v] for v in code.inputs]
@@ -226,162 +124,11 @@ cdef int set_ends(Listing code, const int32_t *of, Listing found) except -1:
     return 0
 
 
-# ---------------------------------------------------------------------------------------------- value numbering
-
 cdef enum:
-    MAX_LINEAR = 8   # instructions per last operand that are searched linearly; more go to the hash table
     MAX_STORES = 64  # stores to an array that a load is moved across
     MAX_FAR_STORES = 4096       # stores across which the stored value, or the array before all of them, is looked for
     MAX_STEPS = 1 << 22         # stores that are looked at for that in one traversal
-    MAX_AXES = 8     # axes of views that are tested for overlap
 
-
-cdef struct User:
-    int32_t last        # newest instruction whose last operand is this value, -1: none
-    int32_t next        # list link: the next older instruction with the same last operand as this one
-    int32_t count       # length of the list
-
-
-cdef struct Entry:
-    int32_t value
-    uint32_t hash
-
-
-cdef class ValueTable:
-    """The expressions seen so far: short lists by last operand, which stay in cache, then one hash table."""
-
-    cdef Listing code
-    cdef Block users, entries
-    cdef Py_ssize_t size, used      # entries of the hash table, and how many are in use
-    cdef dict calls     # by function, type and operands
-
-    def __cinit__(self, Listing code, Py_ssize_t n):
-        self.code, self.calls = code, {}
-        self.users = take(n * sizeof(User))
-
-    cdef inline int reset_users(self, int32_t i) noexcept:
-        """Register an instruction that is not subject to CSE."""
-        cdef User *users = <User *>self.users.data
-        users[i].last, users[i].next, users[i].count = -1, -1, 0
-        return 0
-
-    cdef int32_t find_or_add(self, int32_t i) except -1:
-        """Return the first instruction that is equal to this one."""
-        cdef User *users = <User *>self.users.data
-        cdef int32_t last = last_operand(self.code, i), v
-        self.reset_users(i)
-        if last < 0:
-            return self.find_in_table(i)
-        v = users[last].last
-        while v >= 0:
-            if is_equal(self.code, v, i):
-                return v
-            v = users[v].next
-        if users[last].count == MAX_LINEAR:
-            return self.find_in_table(i)
-        users[i].next, users[last].last = users[last].last, i
-        users[last].count += 1
-        return i
-
-    cdef int32_t find_in_table(self, int32_t i) except -1:
-        cdef Entry *table
-        cdef uint32_t hash = hash_of(self.code, i), h
-        if 2 * self.used >= self.size:
-            self.enlarge()
-        table = <Entry *>self.entries.data
-        h = hash & <uint32_t>(self.size - 1)
-        while table[h].value >= 0 and not (table[h].hash == hash and is_equal(self.code, table[h].value, i)):
-            h = (h + 1) & <uint32_t>(self.size - 1)
-        if table[h].value < 0:
-            table[h].value, table[h].hash = i, hash
-            self.used += 1
-        return table[h].value
-
-    cdef int enlarge(self) except -1:
-        """Make the hash table four times as large; it is at most half full, and most values are not in it."""
-        cdef Py_ssize_t size = max(1024, 4 * self.size), k
-        cdef Block block = take(size * sizeof(Entry))
-        cdef Entry *table = <Entry *>block.data
-        cdef Entry *former = NULL if self.entries is None else <Entry *>self.entries.data
-        cdef uint32_t h
-        memset(table, 0xff, size * sizeof(Entry))
-        for k in range(self.size):
-            if former[k].value >= 0:
-                h = former[k].hash & <uint32_t>(size - 1)
-                while table[h].value >= 0:
-                    h = (h + 1) & <uint32_t>(size - 1)
-                table[h] = former[k]
-        self.entries, self.size = block, size
-        return 0
-
-    cdef int32_t find_call(self, int32_t i) except -1:
-        """Return the first call that is equal to this one, the newest; drop this one from the table if it is found."""
-        cdef list known
-        call = self.code.calls[len(self.code.calls) - 1]
-        self.reset_users(i)
-        if not is_function(call):
-            return i
-        known = self.calls.setdefault((id(call.compute), self.code.kinds[i], *call.operands), [])
-        for v, other in known:
-            if other.row is call.row and static((other.args, other.kwargs)) == static((call.args, call.kwargs)):
-                self.code.calls.pop()
-                return v
-        known.append((i, call))
-        return i
-
-
-cdef int32_t number_one(Listing code, int32_t v, ValueTable known) except -1:
-    """Return the first value equal to v, the newest, which is removed if another is found."""
-    cdef int32_t first = v
-    if code.ops[v] == CALL:
-        first = known.find_call(v)
-    elif is_numbered(code.ops[v]):
-        sort_operands(code, v)
-        first = known.find_or_add(v)
-    else:
-        known.reset_users(v)
-    if first != v:
-        code.n = v              # drop the duplicate
-    return first
-
-
-cdef inline int32_t last_operand(Listing code, Py_ssize_t i) noexcept:
-    """Return the largest value id that an instruction reads; -1 if it reads none."""
-    cdef int columns = names(code.ops[i])
-    cdef int32_t last = code.as_[i] if columns & 1 else -1
-    if columns & 2 and code.bs[i] > last:
-        last = code.bs[i]
-    if columns & 4 and code.cs[i] > last:
-        last = code.cs[i]
-    return last
-
-
-cdef inline bint is_numbered(int op) noexcept:
-    return op != PACK and op != INPUT and op != GUARD
-
-
-cdef inline int sort_operands(Listing code, int32_t i) noexcept:
-    """Canonicalise the operand order of commutative opcodes, which does not change a bit of the result."""
-    if has(code.ops[i], IS_COMMUTATIVE) and code.as_[i] > code.bs[i]:
-        code.as_[i], code.bs[i] = code.bs[i], code.as_[i]
-    return 0
-
-
-cdef inline uint32_t hash_of(Listing code, int32_t i) noexcept:
-    cdef uint32_t h = <uint32_t>code.ops[i]
-    h = (h ^ <uint32_t>code.as_[i]) * 0x9E3779B1u
-    h = (h ^ (h >> 15) ^ <uint32_t>code.bs[i]) * 0x85EBCA77u
-    h = (h ^ (h >> 13) ^ <uint32_t>code.cs[i]) * 0xC2B2AE3Du
-    h = (h ^ (h >> 16) ^ <uint32_t>code.kinds[i]) * 0x27D4EB2Fu
-    return h ^ (h >> 15)
-
-
-cdef inline bint is_equal(Listing code, int32_t i, int32_t j) noexcept:
-    return (code.ops[i] == code.ops[j] and code.as_[i] == code.as_[j] and code.bs[i] == code.bs[j]
-            and code.cs[i] == code.cs[j] and code.kinds[i] == code.kinds[j])
-
-
-# ---------------------------------------------------------------------------------------------- folding
 
 cdef int32_t fold_one(Listing code, int32_t v, bint exact, StoredElements contents) except -1:
     """Return a simpler value equal to v, the newest, or v."""
@@ -525,45 +272,6 @@ cdef bytearray layout_matters(Listing code):
     return found
 
 
-cdef struct Box:
-    Py_ssize_t offset       # view descriptor, in bytes
-    Py_ssize_t shape[MAX_AXES]
-    Py_ssize_t strides[MAX_AXES]
-    Py_ssize_t low          # offsets of the elements at the lowest and highest address
-    Py_ssize_t high
-    Py_ssize_t step         # gcd of the strides: elements lie on a lattice of this step; 0 for a single element
-    int axes                # -1: not computed yet; above MAX_AXES: unknown
-    bint is_empty
-
-
-cdef class Boxes:
-    """Caches the extents of a program's views."""
-
-    cdef Listing code
-    cdef Block block
-    cdef Py_ssize_t n
-    cdef Py_ssize_t steps           # stores that views were moved across
-
-    def __cinit__(self, Listing code):
-        self.code, self.n, self.steps = code, 0, 0
-
-    cdef const Box *of(self, int32_t view) except NULL:
-        cdef Block block
-        cdef Box *box
-        cdef Py_ssize_t i
-        if view >= self.n:
-            block = take(2 * len(self.code.views) * sizeof(Box))
-            if self.n:
-                memcpy(block.data, self.block.data, self.n * sizeof(Box))
-            for i in range(self.n, 2 * len(self.code.views)):
-                (<Box *>block.data)[i].axes = -1
-            self.block, self.n = block, 2 * len(self.code.views)
-        box = <Box *>self.block.data + view
-        if box.axes < 0:
-            measure(box, self.code.views[view])
-        return box
-
-
 def holds(Listing code, Boxes boxes, int32_t v, int32_t u, int32_t view, int max_stores):
     """Return whether a view of array v equals that of u: v must be u after at most `max_stores` stores outside it."""
     cdef int _
@@ -576,113 +284,6 @@ def holds(Listing code, Boxes boxes, int32_t v, int32_t u, int32_t view, int max
             return False
         v = code.as_[v]
     return False
-
-
-def uses(Listing code):
-    """Count the uses of each value, by instructions and as an output."""
-    cdef cnp.npy_intp n = code.n
-    cdef cnp.ndarray found = cnp.PyArray_ZEROS(1, &n, cnp.NPY_INT32, 0)
-    cdef int32_t *counts = <int32_t *>cnp.PyArray_DATA(found)
-    cdef cnp.ndarray packed
-    cdef Py_ssize_t i, j
-    cdef int32_t v
-    cdef int columns
-    for i in range(code.n):
-        columns = names(code.ops[i])
-        if columns & 1 and code.as_[i] >= 0:
-            counts[code.as_[i]] += 1
-        if columns & 2 and code.bs[i] >= 0:
-            counts[code.bs[i]] += 1
-        if columns & 4 and code.cs[i] >= 0:
-            counts[code.cs[i]] += 1
-        if code.ops[i] == PACK:
-            packed = code.packs[code.bs[i]][1]
-            for j in range(cnp.PyArray_SIZE(packed)):
-                counts[(<int32_t *>cnp.PyArray_DATA(packed))[j]] += 1
-        elif code.ops[i] == CALL:
-            for v in code.calls[code.as_[i]].operands:
-                counts[v] += 1
-    for v in code.outputs:
-        counts[v] += 1
-    return found.tolist()
-
-
-cdef int measure(Box *box, tuple view) except -1:
-    cdef Py_ssize_t n, stride
-    cdef int k
-    cdef tuple shape = view[1], strides = view[2]
-    box.offset = box.low = box.high = view[0]
-    box.is_empty, box.step = 0 in shape, 0
-    box.axes = <int>min(len(shape), MAX_AXES + 1)
-    for k in range(min(box.axes, MAX_AXES)):
-        n, stride = shape[k], strides[k]
-        box.shape[k], box.strides[k] = n, stride
-        box.step = gcd(box.step, abs(stride))
-        if stride < 0:
-            box.low += (n - 1) * stride
-        else:
-            box.high += (n - 1) * stride
-    return 0
-
-
-cdef inline Py_ssize_t gcd(Py_ssize_t a, Py_ssize_t b) noexcept:
-    """Return the greatest common divisor."""
-    while b:
-        a, b = b, a % b
-    return a
-
-
-def apart(tuple a, tuple b, Py_ssize_t itemsize):
-    """Return whether two views of an array are disjoint; False if unknown."""
-    cdef Box first, second
-    measure(&first, a)
-    measure(&second, b)
-    return are_disjoint(&first, &second, itemsize)
-
-
-cdef bint are_disjoint(const Box *a, const Box *b, Py_ssize_t itemsize) noexcept:
-    cdef Py_ssize_t step, between
-    if a.is_empty or b.is_empty:
-        return True
-    if a.axes > MAX_AXES or b.axes > MAX_AXES:
-        return False
-    if have_equal_strides(a, b) and boxes_disjoint(a, b):
-        return True
-    if a.high < b.low or b.high < a.low:
-        return True
-    step = gcd(a.step, b.step)      # both views lie on lattices of this step
-    if step == 0:
-        return False
-    between = (b.offset - a.offset) % step
-    between += step if between < 0 else 0
-    return itemsize <= between <= step - itemsize
-
-
-cdef inline bint have_equal_strides(const Box *a, const Box *b) noexcept:
-    cdef int k
-    if a.axes != b.axes:
-        return False
-    for k in range(a.axes):
-        if a.strides[k] != b.strides[k]:
-            return False
-    return True
-
-
-cdef bint boxes_disjoint(const Box *a, const Box *b) noexcept:
-    """As `are_apart`, for boxes of an array in C order, which have its strides; False if unknown."""
-    cdef Py_ssize_t i = a.offset, j = b.offset, stride, before = 0
-    cdef int k
-    cdef bint found = False
-    for k in range(a.axes):
-        stride = a.strides[k]
-        if stride <= 0 or (k and before % stride):
-            return False
-        # a box must not cross the end of a row; the first axis has no such end
-        if k and (i // stride + a.shape[k] > before // stride or j // stride + b.shape[k] > before // stride):
-            return False
-        found |= i // stride + a.shape[k] <= j // stride or j // stride + b.shape[k] <= i // stride
-        i, j, before = i % stride, j % stride, stride
-    return found and i == j
 
 
 cdef int32_t fold_elementwise(Listing code, int32_t i, bint exact) except -1:
@@ -825,4 +426,6 @@ cdef inline bint is_constant(Listing code, int32_t v, double *value) except -1:
     return True
 
 
+include "value_numbering.pxi"
+include "dead_code.pxi"
 include "nan_guards.pxi"

@@ -36,11 +36,8 @@ from wengert.errors import (
     LevelError,
     NonSmoothError,
     PatternError,
-    ReplayMismatchError,
-    StaleProgramError,
 )
 from wengert.program import record
-from wengert.program.ir.call import perturbed
 from wengert.program.ir.identity import Same
 from wengert.program.passes import pipeline
 from wengert.program.passes.scalarise import INFINITE, SINGULAR
@@ -48,8 +45,9 @@ from wengert.program.program import checked_tier
 from wengert.program.signature import as_floats
 from wengert.program.specialise import as_primitive, freezing
 from wengert.program.specialise.budget import Budget
-from wengert.program.specialise.compare import HessianProduct, difference, distance, is_unchanged
-from wengert.program.specialise.fast_call import FAILURES, Caller, Path, Route, raises_errors
+from wengert.program.specialise.compare import HessianProduct, is_unchanged
+from wengert.program.specialise.fast_call import FAILURES, Path, Route, raises_errors
+from wengert.program.specialise.recheck import Checked, restored
 from wengert.program.specialise.tables import MAX_KEYS, MAX_PATHS, MAX_TABLES, Table, insert
 from wengert.program.tracing.closure import MAX_UNSEEN_FUNCTIONS, Captures, code_that_ran
 from wengert.program.tracing.observer import Observer, is_observed
@@ -81,14 +79,6 @@ MAX_SIDE_EFFECTS = 3
 
 #: number of scanned code objects that did not run above which the state of f is captured anew, without them
 MAX_IDLE_CODE = 8
-
-#: difference of a replay from f, in ulps of the largest magnitude, above which f is traced again to find the reason
-MAX_ULPS = 512
-#: growth of a difference that was already attributed to rounding, above which f is traced again
-MAX_ROUNDING_GROWTH = 8
-
-#: difference from f, relative to that which perturbed integrations cause, that counts as within their tolerances
-MAX_PERTURBATIONS = 10
 
 _NONE: frozenset = frozenset()
 
@@ -125,7 +115,7 @@ class _Narrowed(_EagerResult):
 
 
 @vectored
-class Compiled(Caller):
+class Compiled(Checked):
     """The callable that `wengert.compile` returns."""
 
     def __init__(
@@ -289,7 +279,7 @@ class Compiled(Caller):
             y = found.value
         else:
             path, y = found
-            y = _restored(path.program, y)
+            y = restored(path.program, y)
             self._set_route(path, table, reading, args, kwargs, leaves)
         if out is None:
             return y
@@ -307,7 +297,7 @@ class Compiled(Caller):
                     found = self._find(args, kwargs)
             outputs = None if found is None else as_primitive.entered(*found)
             if outputs is not None:
-                return _restored(found[0], outputs)
+                return restored(found[0], outputs)
         return rebound(f)(*args, **kwargs)
 
     def _find(self, args, kwargs):
@@ -436,15 +426,18 @@ class Compiled(Caller):
             self._read(others, fixed=fixed)  # warns if f cannot be replayed
         return self.f(*args, **kwargs) if _is_unknown(y) else y
 
+    def _drop_recordings(self):
+        self._tables, self._route = {}, None
+
     def _scan_all(self):
         """Analyse all code that f reaches from now on."""
         self._ran, self._scans_all = None, True
-        self._tables, self._route = {}, None
+        self._drop_recordings()
 
     def _pin_all(self):
         """Make all captured values part of the keys from now on."""
         self._pins = True
-        self._tables, self._route = {}, None
+        self._drop_recordings()
 
     def _has_other_code(self, captures, ran, in_derivative):
         """Return whether code ran that was not analysed; it is from the next call on."""
@@ -454,7 +447,7 @@ class Compiled(Caller):
             self._scan_all()
         else:
             self._ran = captures.ran | ran
-            self._tables, self._route = {}, None
+            self._drop_recordings()
         return True
 
     def _run(self, table, key, reading, args, kwargs, leaves, failed, pinned, known=None):
@@ -492,7 +485,7 @@ class Compiled(Caller):
                     path.set_due(self._next_due(number))
                     if self.recheck is None:
                         return path, y
-                    matches = self._matches_f(path, _restored(path.program, y), reading, args, kwargs, leaves)
+                    matches = self._matches_f(path, restored(path.program, y), reading, args, kwargs, leaves)
                     return (path, y) if matches else None
                 return path, y
             with self._lock:
@@ -558,7 +551,7 @@ class Compiled(Caller):
         if not can_narrow or captures.idle_code(ran) <= (0 if doubt else MAX_IDLE_CODE):
             return y, doubt
         self._ran = ran
-        self._tables, self._route = {}, None
+        self._drop_recordings()
         return y, seen
 
     def _run_observed(self, args, kwargs, reading, leaves):
@@ -608,7 +601,7 @@ class Compiled(Caller):
                     return "" if isinstance(self.f, Operator) or is_special else _OTHER_BRANCH
                 reading.frozen, assumes_finite = frozen, False
         path = Path(program, self._next_due(1))
-        matches = self._agrees(path, _restored(program, y), expected, reading, args, kwargs, leaves)
+        matches = self._agrees(path, restored(program, y), expected, reading, args, kwargs, leaves)
         return (path, y) if matches else _OTHER_VALUE
 
     def _first(self, program, leaves):
@@ -704,82 +697,6 @@ class Compiled(Caller):
             return
         warnings.warn(f"{self!r}: {text}", CompileWarning, stacklevel=_stacklevel())
 
-    # -- comparison with f
-
-    def _matches_f(self, path, y, reading, args, kwargs, leaves):
-        """Compare a result with that of f; return False to run f eagerly."""
-        arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
-        before = [leaf.copy() for leaf in arrays]
-        try:
-            expected = self._eager_value(args, kwargs, reading, leaves)
-        except NotReplayable:  # in a derivative
-            self._scan_all()
-            return False
-        if not all(map(is_unchanged, arrays, before)):
-            self._give_up("it writes into an array that it was given; copy it first")
-            for leaf, old in zip(arrays, before):
-                leaf[...] = old
-            return False
-        try:
-            if self._agrees(path, y, expected, reading, args, kwargs, leaves, is_first=False):
-                return True
-        except (Unrecorded, NotReplayable):  # f now takes a branch that cannot be traced, or was not
-            self._tables, self._route = {}, None
-            return False
-        raise ReplayMismatchError(
-            f"{self!r}: {self._name}, run uncompiled, gives another value than a recording made at the same point. "
-            "Does it test the type of a value, or depend on more than its arguments? The recordings have been dropped"
-        )
-
-    def _agrees(self, path, y, expected, reading, args, kwargs, leaves, is_first=True):
-        """Return whether a result differs from that of f only by rounding."""
-        is_exact = self.exact and not isinstance(self.f, Operator)
-        if type(expected) is HessianProduct:
-            if difference(expected.with_matrix(y), expected.value) <= MAX_ULPS:
-                return True
-            expected = self.f(*args, **kwargs)
-        apart = difference(y, expected)
-        if apart <= (0 if is_exact else max(MAX_ULPS, MAX_ROUNDING_GROWTH * path.rounding)):
-            return True
-        if not is_exact and _is_within_tolerances(path.program, y, expected, leaves):
-            return True
-        if is_first and not is_exact and _is_within_rounding(path.program, y, expected, leaves):
-            path.rounding = apart  # found without a trace
-            return True
-        # Either captured state has changed, which a new trace shows, or f amplifies rounding, as an exact one shows.
-        with self._lock:
-            again = y if is_first else self._retraced(args, kwargs, reading, self.exact, leaves)
-            if difference(again, y):
-                self._tables, self._route = {}, None
-                raise StaleProgramError(
-                    f"{self!r}: {self._name} now gives another value than its recording: it draws random numbers, "
-                    "or a value has changed that is not checked at each call, such as one declared constant. Pass the "
-                    "value as an argument, or store it in a global or an attribute; recheck=1 compares at each call. "
-                    "The recordings have been dropped, so the next call is right"
-                )
-            exact = again if is_exact else self._retraced(args, kwargs, reading, True, leaves)
-        amplified = 0 if is_exact else max(MAX_ULPS, 1000 * difference(exact, y))
-        is_lost = not is_exact and amplified == np.inf  # a NaN or an infinity, which rounding does not make
-        if (is_lost or difference(exact, expected) > amplified) and (
-            is_exact or not _is_within_rounding(path.program, y, expected, leaves)
-        ):
-            if not is_first:
-                self._tables, self._route = {}, None
-            return False
-        path.rounding = max(path.rounding, apart)
-        return True
-
-    def _retraced(self, args, kwargs, reading, exact, leaves):
-        """Trace f again and return the result."""
-        program = record.trace(self.f, args, kwargs, reading, exact, self._disabled)
-        return _restored(program, program._execute(leaves))
-
-    def _eager_value(self, args, kwargs, reading, leaves):
-        """Evaluate f with plain values in place of captured operands."""
-        numbers = iter(leaves)
-        args, kwargs = fill((args, kwargs), numbers)
-        return (self.f if reading.is_plain else reading.bound(numbers))(*args, **kwargs)
-
 
 class CompiledBatch(Compiled):
     """A compiled function that solves equations, at many points at once; it is compared with f at the first one."""
@@ -814,42 +731,6 @@ def _is_unknown(y):
 def _first_of(y):
     """Return the first element of a batch of results."""
     return mapped(y, lambda leaf: leaf[0])
-
-
-def _is_within_tolerances(program, y, expected, leaves):
-    """Return whether a result differs from that of f by no more than the tolerances of its integrations allow."""
-    if not getattr(program, "_is_approximate", False):
-        return False
-    token = perturbed.set(True)
-    try:
-        moved = _restored(program, program._execute(leaves))
-    finally:
-        perturbed.reset(token)
-    return distance(y, expected) <= MAX_PERTURBATIONS * distance(y, moved)
-
-
-def _is_within_rounding(program, y, expected, leaves):
-    """Return whether a result differs from that of f by no more than a change of the inputs by `MAX_ULPS` makes.
-
-    So do results near 0 of functions that call compiled ones, whose rounding errors no trace repeats.
-    """
-    moved = [_moved(x) if np.isrealobj(x) else x for x in leaves]
-    values = program._try_execute(moved)
-    return type(values) is not int and distance(y, expected) <= distance(y, _restored(program, values))
-
-
-def _moved(x):
-    """Return x changed by `MAX_ULPS` to twice that; `np.spacing` takes ten times as long."""
-    kind = getattr(x, "dtype", np.dtype(float)).type
-    if not issubclass(kind, np.floating):
-        return x
-    with np.errstate(all="ignore"):
-        return x * kind(1.0 + MAX_ULPS * np.finfo(kind).eps)
-
-
-def _restored(program, y):
-    """Build the result of f from the program's outputs."""
-    return y[0] if program._result_of_outputs is None else program._result_of_outputs(y)
 
 
 def _own(given):

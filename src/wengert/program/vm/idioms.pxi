@@ -103,7 +103,7 @@ cdef bint is_covered(Lowering low, Py_ssize_t i, int32_t[::1] reader) except -1:
     cdef tuple view
     while layout.is_c and len(views) < MAX_STORES:
         view = low.listing.views[low.b[i]]
-        if overlaps(view[1], view[2]) or not all([apart(view, other, layout.itemsize) for other in views]):
+        if overlaps(view[1], view[2]) or not all([disjoint(view, other, layout.itemsize) for other in views]):
             return False
         views.append(view)
         left -= math.prod(view[1])

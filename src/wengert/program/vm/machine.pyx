@@ -37,7 +37,7 @@ from wengert.program.ir.opcode_table import ROWS, function
 from wengert.program.ir.verify import check
 from wengert.program.passes import cost, pipeline
 from wengert.program.passes.loop import Loop
-from wengert.program.passes.simplify import apart
+from wengert.program.ir.view_overlap import disjoint
 from wengert.registry import lookup
 
 cnp.import_array()

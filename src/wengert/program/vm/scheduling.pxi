@@ -187,7 +187,7 @@ cdef bint stores_beside(Lowering low, Py_ssize_t i, Py_ssize_t s) except -1:
         parts += 1
         if (parts > MAX_STORES or low.op[base] != Op.PLACE or low.count[base] != 1
                 or low.type[base] != low.type[i]
-                or not apart(view, low.listing.views[low.b[base]], low.layout(i).itemsize)):
+                or not disjoint(view, low.listing.views[low.b[base]], low.layout(i).itemsize)):
             return False
         base = low.a[base]
     return True
