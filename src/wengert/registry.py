@@ -83,7 +83,6 @@ _DEFAULTS = {
     "jvps": {},
     "vjps": {},
     "curvature": "full",
-    "opcode": 0,
     "signature": (0,),
 }
 

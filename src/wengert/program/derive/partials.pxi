@@ -35,8 +35,7 @@ cdef tuple template_of(int op, int side):
     return found
 
 
-cdef frozenset own_slopes = frozenset([
-    PARTIAL + 2 * <int>OPCODES[_name] for _name in ("tanh", "scipy.special.erf", "scipy.special.erfc")])
+cdef dict own_slopes = {op: row.own_slope for op, row in ROWS.items() if row.own_slope}
 cdef bint flat_slopes[INPUT]            # partials whose derivative is zero
 for _name, _opcode in OPCODES.items():
     flat_slopes[PARTIAL + 2 * <int>_opcode] = "." not in _name and primitive(_opcode).curvature == "none"

@@ -48,7 +48,6 @@ cnp.import_array()
 
 cdef object FLOAT = np.dtype(float)
 cdef int WG_POWER = OPCODES["power"]
-cdef int WG_TANH = OPCODES["tanh"]
 
 include "rules.pxi"
 include "partials.pxi"

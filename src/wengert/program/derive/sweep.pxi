@@ -323,9 +323,10 @@ cdef class Sweep:
 
         It is -2 tanh(a) for tanh and -2 a for erf and erfc, so the derivative reuses the computed partial.
         """
+        cdef int op = self.code.ops[i]
         cdef int32_t kind = self.code.kinds[i], a = self.code.as_[i]
-        if self.code.ops[i] == PARTIAL + 2 * WG_TANH:
-            a = emit(self.code, WG_TANH, a, -1, -1, kind)
+        if own_slopes[op] == "value":
+            a = emit(self.code, (op - PARTIAL) // 2, a, -1, -1, kind)
         return self.elementwise(WG_MULTIPLY, self.code.constant(-2.0), a, kind)
 
     cdef value(self, int32_t v):

@@ -72,6 +72,11 @@ VOCABULARY = {
         "move",  # separate VM instruction that moves elements
         "call",  # Python call
     ),
+    "own_slope": (
+        "",  # the derivative of its value is no simple multiple of the value
+        "value",  # of the partial p of a function y: its derivative is -2 y p
+        "operand",  # of the partial p in operand a: its derivative is -2 a p
+    ),
 }
 
 
@@ -93,10 +98,14 @@ class Row:
         How array operands are read.
     cost : str
         Class in the cost model.
+    operations : int
+        Time per element, in additions; used to choose what stencils store.
     lowering : str
         Form of its VM instruction.
     text : str
         Print format; its fields are those of `wengert.program.ir.printer`.
+    own_slope : str
+        How its own value appears in its derivative.
     has_derivative : bool
         Whether derivatives propagate through it.
     is_commutative : bool
@@ -116,6 +125,8 @@ class Row:
         "lowering",
         "name",
         "opcode",
+        "operations",
+        "own_slope",
         "result",
         "text",
     )
@@ -142,6 +153,8 @@ _WORDS = _KNOWN.keys() - {"columns"}
 #: defaults of columns
 _USUAL = {
     "function": "",
+    "operations": 1,
+    "own_slope": "",
     "text": "{name}({values})",
     "has_derivative": True,
     "is_commutative": False,
@@ -228,9 +241,20 @@ _add(Op.SCATTER, "value", "value", "", lowering="move", **_MOVE)
 #: opcodes of the functions of ``kernels.h`` by name: bare for NumPy functions, dotted for others, "**" for the operator
 OPCODES: dict[str, int] = {}
 
+#: operations of cheap functions, and of partials that cost less than their function
+_OPERATIONS = {
+    **dict.fromkeys(("negative", "positive", "absolute", "square", "add", "subtract", "multiply"), 1),
+    **dict.fromkeys(("maximum", "minimum", "fmax", "fmin"), 1),
+    **dict.fromkeys(("reciprocal", "sqrt", "divide"), 5),
+}
+_PARTIAL_OPERATIONS = {"exp": 1, "log": 5}
+_FUNCTION_OPERATIONS = 20
+_OWN_SLOPES = {"tanh": "value", "scipy.special.erf": "operand", "scipy.special.erfc": "operand"}
+
 for _name, _opcode, _arity, *_reads in kernel_rows():
     _short = (_name or "**").rpartition(".")[2]
     OPCODES[_name or "**"] = _opcode
+    _operations = _OPERATIONS.get(_name, _FUNCTION_OPERATIONS)
     ROWS[_opcode] = row(
         _opcode,
         _short,
@@ -239,6 +263,7 @@ for _name, _opcode, _arity, *_reads in kernel_rows():
         result="elementwise",
         access="elements",
         cost="arithmetic" if kernel_is_cheap(_opcode) else "function",
+        operations=_operations,
         lowering="elementwise",
         is_commutative=_name in ("add", "multiply"),
     )
@@ -246,7 +271,15 @@ for _name, _opcode, _arity, *_reads in kernel_rows():
         _partial = int(Op.PARTIAL) + 2 * _opcode + _side
         # an operand that the partial does not read may still be given
         _columns = ["value" if _reads[_side] >> k & 1 else "value?" for k in range(3)]
-        ROWS[_partial] = row(_partial, f"d{_short}/d{'ab'[_side]}", *_columns, result="elementwise", **_SIMPLE)
+        ROWS[_partial] = row(
+            _partial,
+            f"d{_short}/d{'ab'[_side]}",
+            *_columns,
+            result="elementwise",
+            operations=_PARTIAL_OPERATIONS.get(_name, _operations),
+            own_slope=_OWN_SLOPES.get(_name, ""),
+            **_SIMPLE,
+        )
 
 _missing = [op.name for op in Op if op not in (Op.PARTIAL, Op.OPS) and op not in ROWS]
 if _missing:

@@ -133,7 +133,7 @@ class RegionCosts(NamedTuple):
 
     step: float  # dispatch of a VM instruction
     instruction: float  # an instruction fused into it
-    operation: float  # one operation on an element, see `OPERATIONS`
+    operation: float  # an addition per element; other functions take `operations` times as long, see the opcode table
     near: float  # storing an element and loading it again: in cache,
     short: float  # in cache, in short rows, which the VM copies together,
     far: float  # beyond the cache
@@ -145,15 +145,6 @@ REGIONS_COMPILED = RegionCosts(20.0, 3.0, 0.03, 0.25, 0.25, 1.0)
 CACHE = 1 << 18
 #: memory transfers (a store and a load) per element of an addition: one for the sum, half of one to load the addend
 ADDITION_TRANSFERS = 1.5
-#: operations per elementwise function, by name; `FUNCTION_OPERATIONS` for all others
-OPERATIONS = {
-    **dict.fromkeys(("add", "subtract", "multiply", "negative", "positive", "square", "absolute"), 1),
-    **dict.fromkeys(("maximum", "minimum", "fmax", "fmin", "sign"), 1),
-    **dict.fromkeys(("divide", "reciprocal", "sqrt"), 5),
-}
-FUNCTION_OPERATIONS = 20
-#: functions whose partial costs what another function costs, rather than what they cost themselves
-PARTIAL_OPERATIONS = {"exp": "add", "log": "divide"}
 
 # ---- LLVM back end, see docs/explanation/decisions/0029-tier.md
 

@@ -29,7 +29,7 @@ from wengert.program.ir.view_overlap cimport Boxes, are_disjoint
 
 from wengert.core.tape.tape import kernel_partials
 from wengert.program.ir.call import is_function, product_of, static
-from wengert.program.ir.opcode_table import function
+from wengert.program.ir.opcode_table import function, primitive
 
 cnp.import_array()
 
@@ -370,7 +370,7 @@ cdef int32_t fold_call_add_zeros(Listing code, int32_t i) except -1:
     if code.ops[i] != CALL:
         return i
     call = code.calls[code.as_[i]]
-    if call.row is None or call.row.fun is not np.add or len(call.operands) != 1 or len(call.args) != 2 or call.kwargs:
+    if call.row is not primitive(WG_ADD) or len(call.operands) != 1 or len(call.args) != 2 or call.kwargs:
         return i
     v = call.operands[0]
     zeros = call.args[0] if isinstance(call.args[0], np.ndarray) else call.args[1]

@@ -27,12 +27,14 @@ import math
 import numpy as np
 
 from wengert.program.ir.ir import Listing, c_strides, columns_named, kind_of, operands
-from wengert.program.ir.opcode_table import ELEMENTWISE, OPCODES, marked, opcodes
+from wengert.program.ir.opcode_table import ELEMENTWISE, OPCODES, ROWS, marked, opcodes
 from wengert.program.ir.opcodes import Op
+from wengert.program.ir.view_overlap import Boxes
 from wengert.program.passes import cost, simplify
 
 _FLOAT = np.dtype(float)
-_NAMES = {opcode: name for name, opcode in OPCODES.items()}
+_POWERS = [OPCODES["**"], OPCODES["power"]]
+_POWERS += [Op.PARTIAL + 2 * opcode + side for opcode in _POWERS for side in (0, 1)]
 _ADD = OPCODES["add"]
 _STORES_OR_ADDS = marked(frozenset((Op.PLACE, _ADD)))
 #: opcodes that read arrays by address, and thus cannot be fused into one pass over chunks with their producers
@@ -116,7 +118,7 @@ class _StencilFusion:
         self.code, self.costs, self.min_size = code, costs, min_size
         self.op, self.a, self.b, self.c = (getattr(code, name).tolist() for name in ("op", "a", "b", "c"))
         self.kind = code.type.tolist()
-        self.uses, self.boxes = simplify.uses(code), simplify.Boxes(code)
+        self.uses, self.boxes = simplify.uses(code), Boxes(code)
         self.expressions: dict = {}
         self.reading: dict = {}
         self.weights: dict = {}
@@ -330,13 +332,11 @@ class _StencilFusion:
 
     def _weight(self, v):
         op = self.op[v]
-        name = _NAMES[(op - Op.PARTIAL) // 2 if op >= Op.PARTIAL else op] if op < Op.INPUT else "add"
-        if name in ("**", "power") and self.op[self.b[v]] == Op.CONST:
+        operations = ROWS[op].operations
+        if op in _POWERS and self.op[self.b[v]] == Op.CONST:
             is_product = self.code.constants[self.a[self.b[v]]] in (0.5, 1.0, 2.0, 3.0, 4.0)
-            return self.costs.operation * (2 if is_product else cost.FUNCTION_OPERATIONS)
-        if op >= Op.PARTIAL:
-            name = cost.PARTIAL_OPERATIONS.get(name, name)
-        return self.costs.operation * cost.OPERATIONS.get(name, cost.FUNCTION_OPERATIONS)
+            operations = 2 if is_product else operations
+        return self.costs.operation * operations
 
     def is_function(self, v):
         """Return whether an instruction costs more than arithmetic."""
