@@ -31,7 +31,6 @@ from typing import Any
 
 import numpy as np
 
-from wengert import registry
 from wengert.core.dispatch import dispatch
 from wengert.core.levels import check_end, forget, is_recording, noted, outside, running, within
 from wengert.core.operands import var
@@ -42,6 +41,7 @@ from wengert.implicit.stripped import Abstracted
 from wengert.scipy.jumps import jump_at
 from wengert.scipy.namespace import computed
 from wengert.scipy.native_integrand import Native, Nothing, native, native_alone
+from wengert.scipy.own_rule import OwnRule
 from wengert.transforms.dense import Jacobian, carried_identity
 from wengert.transforms.second import Hessian
 
@@ -295,7 +295,7 @@ def parted(p: Any, shapes: list) -> list:
     return found
 
 
-class Integral:
+class Integral(OwnRule):
     """An integral as a differentiable function of its operands: the traced limits, then the values of the integrand.
 
     Parameters
@@ -315,20 +315,11 @@ class Integral:
 
     def __init__(self, integrand: Any, limits: tuple, method: Any, has_error: bool = False):
         self.integrand, self.limits, self.method, self.has_error = integrand, limits, method, has_error
-        rules = {"vjps": {0: self._pull}, "jvps": {0: self._push}}
-        self.row = registry.Primitive(Integral.evaluate, "custom", **rules, sequence=True)
-        self.row.name, self.row.continuous = method.name, integrand.native.is_continuous(integrand.order)
-        self.__name__ = self.__qualname__ = method.name
+        super().__init__(method.name)
+        self.row.continuous = integrand.native.is_continuous(integrand.order)
 
-    def __call__(self, *operands: Any) -> Any:
-        if not var.holds_traced(operands):
-            return self.evaluate(*operands)
-        return dispatch.apply(self.row, self, operands, {}, self.evaluate)
-
-    def evaluate(self, *operands: Any) -> Any:
-        """Value at operands of the enclosing level."""
-        if var.holds_traced(operands):
-            return self(*operands)
+    def value(self, *operands: Any) -> Any:
+        """Value at plain operands."""
         a, b, values = self._parted(operands)
         with outside() if running.get() else contextlib.nullcontext():
             if isinstance(self.integrand, Integrand):
@@ -388,7 +379,7 @@ class Integral:
                 return np.float64(0.0)
             return np.float64(jump_at(f, float(x), float(other)))
 
-    def _push(self, tangents, y, *operands):
+    def push(self, tangents, y, *operands):
         k, shape = len(tangents[0]), self._shape(y)
         found = np.zeros((k, *shape))
         first = self.limits.count(None)
@@ -407,7 +398,7 @@ class Integral:
             return np.concatenate([np.reshape(found, (k, -1)), np.zeros((k, 1))], axis=1)
         return found
 
-    def _pull(self, ybar, y, *operands):
+    def pull(self, ybar, y, *operands):
         shape = self._shape(y)
         if self.has_error:
             ybar = np.reshape(ybar[:-1], shape) if shape else ybar[0]

@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 
 import wengert.numpy as wnp
-from wengert import registry
 from wengert.containers import plain_copy
-from wengert.core.dispatch import dispatch
 from wengert.core.levels import Unrecorded, caught, outside
 from wengert.core.operands import var
 from wengert.errors import (
@@ -34,6 +32,7 @@ from wengert.program.integration.shared import shared_integration, shared_system
 from wengert.program.record import trace_alone
 from wengert.program.tracing.refusals import NotReplayable
 from wengert.scipy.integral import joined, parted
+from wengert.scipy.own_rule import OwnRule
 from wengert.scipy.recorded_integration import (
     from_pairs,
     is_too_large,
@@ -149,7 +148,7 @@ class Native:
             given = integration.options | {"sensitivity": integration.sensitivity}
             self.options = stepper_options(integration.name, given, self.states, self.is_complex)
             solution = self.solution(system, times)
-            plain = solution.value(start[None], parameters[None])
+            plain = solution.run(start[None], parameters[None])
             self.is_continuous = has_fixed_jumps(system)
             count = np.size(self.p) + (start.size if var.is_traced(self.y) else 0)
             for each in (system, *system.others):  # so that what has no derivative is replayed
@@ -186,30 +185,21 @@ def _agrees(call, f, times, states, parameters):
     return True
 
 
-class _Function:
+class _Function(OwnRule):
     """A function of initial states and parameters of all copies of a system; its rules consist of such functions."""
 
     name = "scipy.integrate.solve_ivp"
+    run: Any
 
     def __init__(self, integration: Integration, times: np.ndarray, active: tuple | None = None):
         self.integration, self.times, self.active = integration, times, active
-        rules = {"vjps": {0: self.pull}, "jvps": {0: self.push}}
-        self.row = registry.Primitive(type(self).evaluate, "custom", **rules, sequence=True)
-        self.row.name = self.name
-        self.__name__ = self.__qualname__ = self.name
+        super().__init__(self.name)
 
-    def __call__(self, *operands: Any) -> Any:
-        if not var.holds_traced(operands):
-            return self.evaluate(*operands)
-        return dispatch.apply(self.row, self, operands, {}, self.evaluate)
-
-    def evaluate(self, *operands: Any) -> Any:
-        """Value at operands of the enclosing level."""
-        if var.holds_traced(operands):
-            return self(*operands)
+    def value(self, *operands: Any) -> Any:
+        """Value at plain operands."""
         try:
             with outside(), np.errstate(all="ignore"):
-                return self.value(*operands)
+                return self.run(*operands)
         except KinkError as error:
             raise NonSmoothError(f"{self.name}: {error}") from None
         except GuardError as error:
@@ -217,10 +207,6 @@ class _Function:
                 f"{self.name}: the derivative: {error}. Change the method or the tolerances, or integrate up to an "
                 "earlier time"
             ) from None
-
-    def value(self, *operands: Any) -> Any:
-        """Value at plain operands."""
-        raise NotImplementedError
 
     def operands(self, start, parameters):
         """Return the arguments of the integration that follow the times."""
@@ -236,7 +222,7 @@ class _Function:
 class Solution(_Function):
     """The solution at the times, of shape (copies, len(times) - 2, states)."""
 
-    def value(self, start, parameters):
+    def run(self, start, parameters):
         return self.integration(self.times, *self.operands(start, parameters))
 
     def push(self, tangents, y, start, parameters):
@@ -260,7 +246,7 @@ class Adjoint(_Function):
     Only those of active operands are computed.
     """
 
-    def value(self, g, start, parameters):
+    def run(self, g, start, parameters):
         return self.integration.adjoint(self.active)(g, self.times, *self.operands(start, parameters))
 
     def mixed(self, g_dot, g, start, parameters, starts, tangents):

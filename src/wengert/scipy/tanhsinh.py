@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import scipy.integrate
 
-from wengert import registry
 from wengert.core.dispatch import dispatch
 from wengert.core.levels import is_recording, outside, running
 from wengert.core.operands import var
@@ -22,6 +21,7 @@ from wengert.core.rebind.rebind import rebound
 from wengert.errors import UnsupportedFunctionError
 from wengert.scipy.integral import Integrand
 from wengert.scipy.mirror import check_plain
+from wengert.scipy.own_rule import OwnRule
 from wengert.scipy.quadrature import end_recording, mirrors
 from wengert.transforms.dense import JVP
 from wengert.transforms.products import frames_inside
@@ -55,7 +55,7 @@ class _Partial:
         return JVP(lambda v: self.f(x, args, [v]))(values[0], direction)[1]
 
 
-class _Integrals:
+class _Integrals(OwnRule):
     """Elementwise integrals as a differentiable function of the limits, of ``args``, and of values in the closure.
 
     Parameters
@@ -73,21 +73,12 @@ class _Integrals:
 
     def __init__(self, f: Any, count: int, options: dict, active: list):
         self.f, self.count, self.options, self.active = f, count, options, active
-        rules = {"vjps": {0: self._pull}, "jvps": {0: self._push}}
-        self.row = registry.Primitive(_Integrals.evaluate, "custom", **rules, sequence=True)
-        self.row.name = self.__name__ = self.__qualname__ = self.name
+        super().__init__(self.name)
         self.result: Any = None
         self.samples: Any = None
 
-    def __call__(self, *operands):
-        if not var.holds_traced(operands):
-            return self.evaluate(*operands)
-        return dispatch.apply(self.row, self, operands, {}, self.evaluate)
-
-    def evaluate(self, *operands):
-        """Value at operands of the enclosing level."""
-        if var.holds_traced(operands):
-            return self(*operands)
+    def value(self, *operands):
+        """Value at plain operands."""
         a, b, args, values = self._parted(operands)
         options = self.options
         with outside() if running.get() else contextlib.nullcontext():
@@ -149,7 +140,7 @@ class _Integrals:
     def _of(self, f):
         return _Integrals(f, self.count, self.options, self.active)
 
-    def _push(self, tangents, y, *operands):
+    def push(self, tangents, y, *operands):
         k, shape = len(tangents[0]), np.shape(y)
         found = np.zeros((k, *shape))
         for i, element, partial in self._partials(operands):
@@ -158,7 +149,7 @@ class _Integrals:
             found = found + np.reshape(t, (k, *(1,) * (len(shape) - len(own)), *own)) * partial
         return found
 
-    def _pull(self, ybar, y, *operands):
+    def pull(self, ybar, y, *operands):
         found: list = [None] * len(operands)
         elements = []
         for i, element, partial in self._partials(operands):
