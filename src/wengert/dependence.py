@@ -33,7 +33,7 @@ from collections.abc import Callable
 
 
 class _Pattern:
-    """A pattern consists of its attributes, in order, as a named tuple does, but its class is made in no time."""
+    """A pattern consists of its attributes, in order, like a named tuple, whose class would take longer to create."""
 
     def __iter__(self):
         return iter(vars(self).values())

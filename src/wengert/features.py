@@ -129,7 +129,7 @@ except ImportError:
     float_errors, float_errors_with = _Entered, np.errstate
 
 
-#: the ufunc behind `numpy.clip`; private, but classes with ``__array_ufunc__`` get it
+#: the ufunc behind `numpy.clip`; it is private, but passed to ``__array_ufunc__``
 clip_ufunc = getattr(np._core.umath, "clip", None)
 
 
@@ -187,7 +187,8 @@ _MADE_IN_C = (types.WrapperDescriptorType, types.MethodDescriptorType)
 #: code that finds and loads a module on its first import; private, so it may disappear
 import_code = getattr(getattr(importlib._bootstrap, "_find_and_load", None), "__code__", None)
 
-#: code that shows a warning, which reads the source line and writes to a file; None if the module has another structure
+#: code that shows a warning: it reads the source line and writes to a file. None if `warnings` is structured
+#: differently
 warning_code = getattr(getattr(warnings, "_showwarnmsg", None), "__code__", None)
 
 # ---- Python bytecode
@@ -235,7 +236,7 @@ def probe(x, y):
 """
 
 
-#: magic numbers of the bytecode of CPython 3.11, 3.12 and 3.13, for which `decodes_probe` holds: it takes 3 ms
+#: bytecode magic numbers of CPython 3.11, 3.12 and 3.13: `decodes_probe`, which takes 3 ms, is known to hold for them
 _KNOWN_BYTECODE = {3495, 3531, 3571}
 
 

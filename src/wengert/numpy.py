@@ -290,7 +290,7 @@ _operators_of_float = {
     f"__{name}__": _operator_of_float(f"__{name}__") for name in [*_BINARY, *(f"r{name}" for name in _BINARY), *_OTHER]
 }
 
-#: does ``sum`` add floats with a correction of their rounding errors, as it does from Python 3.12 on?
+#: whether ``sum`` compensates for rounding errors when it adds floats, as it does from Python 3.12 on
 _adds_floats_exactly = _builtins.sum([1e16, 1.0, -1e16]) == 1.0
 
 
@@ -710,7 +710,7 @@ def _geomspace_by_parts():
 
 
 def _rebound_indexer(original, *names, **body):
-    """Copy an indexing object of NumPy, such as ``r_``, so that its code calls the functions of this module."""
+    """Copy an indexing object of NumPy, such as ``r_``, so that it calls the functions of this module."""
     base = type(original).__base__
     body["__getitem__"] = _with_our_functions(base.__getitem__, array=array, linspace=linspace)
     made = type(type(original).__name__, (base,), body)

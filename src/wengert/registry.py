@@ -70,7 +70,7 @@ FACTS = (
 _DEPENDENCE = {"elementwise": Elementwise(), "view": Moved(), "rearrangement": Moved()}
 
 
-#: columns of a row, with the values that they have if none is given; `dependence` depends on the kind
+#: columns of a row, with their default values; that of `dependence` depends on the kind
 _DEFAULTS = {
     **dict.fromkeys("batching complex_parts condition dependence expansion fits keywords lowering most native".split()),
     **dict.fromkeys("on_complex rank_one route scalars selects simpler slope sparsity taylor variadic".split()),

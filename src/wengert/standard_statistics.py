@@ -100,7 +100,7 @@ def harmonic_mean(data, weights=None):
 
 
 def functions() -> dict:
-    """Return our functions, and copies of Python code of the module in which names refer to our functions."""
+    """Return our functions, and copies of the module's Python functions that call ours."""
     found = {traced.__name__: traced for traced in (harmonic_mean, mean, pstdev, pvariance, stdev, variance)}
     for name, traced in found.items():
         evaluated(getattr(statistics, name), traced)

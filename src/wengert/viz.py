@@ -103,7 +103,7 @@ class Stage:
         return "\n".join(self._kernel_lines(max_lines))
 
     def _kernel_lines(self, max_lines):
-        """Yield inputs and kernels, each kernel with the constants and views that it is the first to read."""
+        """Yield inputs and kernels, each kernel with the constants and views that no earlier kernel reads."""
         code = self.listing
         table = rows(code)
         groups = [[*kernel.instructions] for kernel in self.kernels]
@@ -129,7 +129,7 @@ class Stage:
 
 
 class Passes(Mapping):
-    """Mapping from pass names to the stages that the passes produced; its ``repr`` is a table of those that differ."""
+    """Mapping from pass names to the stages that they produced; its ``repr`` is a table of the stages that differ."""
 
     def __init__(self, name: str, stages: list[Stage]):
         self.name = name

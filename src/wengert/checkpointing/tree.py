@@ -178,7 +178,7 @@ class Blocks(Schedule):
             raise ValueError(_no_state(n, capacities[0]))
         self.n, self.capacities, self.block = n, capacities, min(capacities[0], n)
         thresholds = _thresholds(capacities)
-        # A price is a row, its integer part, and the rank of its fraction among the fractions of the thresholds.
+        # A price has two parts: a row, its integer part, and the rank of its fraction among those of the thresholds.
         fractions = sorted({threshold % 1 for threshold in thresholds})
         ranks = {fraction: rank for rank, fraction in enumerate(fractions)}
 
@@ -198,7 +198,7 @@ class Blocks(Schedule):
         self.extra_steps = self._extra(divided_from(rank), divided_from(rank - 1))
 
     def _extra(self, *divided_from):
-        """Extra steps; one of the two parts covers all it can at its price, so only the other is divided again."""
+        """Number of extra steps; one part is as long as its cost allows, so only the other is divided again."""
         most, fewest = (_costs(rows, start) for rows, start in zip((self.most, self.fewest), divided_from))
         steps, kept, price, extra = self.n, 0, self.price, 0
         while steps > self.capacities[kept]:

@@ -113,7 +113,7 @@ def of_error(error: Exception) -> str | None:
 
 
 def note_of(error: Exception, name: str) -> str | None:
-    """Note for an error that traced values may have caused: the place, and what to write then; None outside of code."""
+    """Return a note on an error that traced values may have caused: place and remedy; None without source code."""
     frame, line = _user_frame_of(error)
     if frame is None:
         return None

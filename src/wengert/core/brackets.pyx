@@ -152,7 +152,7 @@ cdef bint follows(Track track, tuple move, list outcome) except -1:
 
 
 cdef list candidates(dict first, dict second, dict third):
-    """Return the points that moved, each a name, and pairs of names that may be the ends of an interval.
+    """Return the names of the points that moved, and pairs of names that may be the ends of an interval.
 
     Scalars must shrink in both of the moves between three comparisons, as `Track.add` demands.
     """

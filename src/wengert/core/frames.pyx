@@ -139,7 +139,7 @@ ITERATIVE = {
     },
     "scipy.differentiate": {name: f"use wengert.{name}" for name in ("derivative", "hessian", "jacobian")},
 }
-#: package of SciPy that has a solver of this name: `anderson` of scipy.stats is another one
+#: the SciPy package of each solver; a function of the same name elsewhere, as scipy.stats.anderson, is no solver
 _SOLVERS = {
     **dict.fromkeys(MIRRORED, "scipy.optimize"),
     **{name: ".".join(place.split(".")[:2]) for place, names in ITERATIVE.items() for name in names},

@@ -100,7 +100,7 @@ def end_recording(reason: str, is_lasting: bool = False):
 
 @contextlib.contextmanager
 def until_recorded() -> Iterator[None]:
-    """Block that records; at its end it raises an `Unrecorded` that was created inside and caught."""
+    """A block that records; at its end it raises any `Unrecorded` that was created inside it and caught there."""
     errors: list = []
     token = _ended.set(errors)
     try:
@@ -139,7 +139,7 @@ def outside() -> Iterator[None]:
 
 @contextlib.contextmanager
 def replaced(recorders: tuple, recorder) -> Iterator[None]:
-    """Block in which these derivatives are running, the innermost one replaced by `recorder`."""
+    """A block in which these derivatives are running, with the innermost one replaced by `recorder`."""
     behind = _behind.set((*_behind.get(), *recorders[-1:]))
     token = running.set((*recorders[:-1], recorder))
     try:
@@ -183,7 +183,7 @@ def is_watched() -> bool:
 
 
 def note_stop() -> None:
-    """Count that code asked for what may be constant: by `passive`, `stop_gradient`, or a nested derivative."""
+    """Count a request for a constant: by `passive`, `stop_gradient`, or a nested derivative that may return one."""
     _stops[0] += 1
 
 
@@ -343,7 +343,7 @@ def spell(file: str, line: int, *others) -> None:
 
 
 def explain(level, error: BaseException, name: str | None = None) -> None:
-    """Raise a clear error instead of one that a function raised because of its traced values, or add a note to it.
+    """Replace an error that a function raised because of traced values by a clear one, or add a note to it.
 
     C code, and code that catches errors and raises others, replaces our errors by ones that do not mention the
     derivative.
@@ -379,7 +379,7 @@ class Caught:
 
 @contextlib.contextmanager
 def caught(*kinds: type[BaseException]) -> Iterator[Caught]:
-    """Block that ends at errors of these types, which the caller handles, and drops their notes."""
+    """A block that suppresses errors of these types, which the caller handles, and drops their notes."""
     before, found = noted(), Caught()
     try:
         yield found

@@ -68,7 +68,7 @@ def no_rule_message(fun, row) -> str:
 
 
 _INSTEAD_OF_MASK = "write numpy.where(mask, fill, x), or select the elements x[~mask]"
-#: classes of NumPy for which operators and functions mean something else than for arrays, and what to write instead
+#: NumPy classes whose operators and functions have another meaning than those of arrays, with the remedy
 _OTHER_ARRAYS = {
     "MaskedArray": f"the derivative would ignore the mask. Instead, {_INSTEAD_OF_MASK}",
     "matrix": "its operators differ from those of arrays. Pass numpy.asarray(m), and write @ for products",

@@ -213,7 +213,7 @@ def first_of(indices: np.ndarray) -> str:
 
 
 def _specs(program):
-    """Return for each argument (dtype, shape) if it is an array or scalar, else the key of its recorded value."""
+    """Return, for each argument, (dtype, shape) of an array or scalar, or else the key of its recorded value."""
     code, form = program._listing, program._form
     if isinstance(program, Stacked):
         raise NotDerivable(

@@ -122,7 +122,7 @@ def split_rows(*arrays: Any, rows: int) -> Rows:
 
 
 def sendable(chunk: Any) -> Any:
-    """Return a chunk without the parts of Dask graphs that it does not need; a slice holds the graph of its array."""
+    """Return a chunk without parts of Dask graphs that it does not need: a slice holds the graph of its array."""
     if _is_future(chunk) or (_is_dask(chunk) and _futures_in(chunk)):
         raise TypeError(f"sum_over: a chunk is, or consists of, {_ON_CLUSTER}")
     if _is_dask(chunk):

@@ -21,13 +21,13 @@ from typing import Any
 
 from wengert.distributed import workers as remote
 
-#: tasks in flight for each worker: one that runs, and one that waits so that the worker is never idle
+#: tasks in flight per worker: one runs and one waits, so that the worker is never idle
 TASKS_PER_WORKER = 2
 
 #: tasks that a function like `map` gets at once
 TASKS_PER_MAP = 64
 
-#: times that a pool of our own is started again in one sum, before an error
+#: restarts of a pool of our own in one sum before an error is raised
 MAX_RESTARTS = 3
 
 
@@ -135,7 +135,7 @@ class Submitted(Engine):
 
 
 def _started_again(executor):
-    """Return an executor in place of a broken one, if it is the one that loky keeps for reuse; otherwise None."""
+    """Return a replacement of a broken executor if loky keeps that one for reuse; otherwise None."""
     module = sys.modules[type(executor).__module__]
     make = getattr(module, "get_reusable_executor", None)
     if make is None:
@@ -190,7 +190,7 @@ def _next_of(ended):
 
 
 def count_of(executor: Any) -> int:
-    """Return the number of workers of an executor, as far as it tells; otherwise that of the cores here."""
+    """Return the number of workers of an executor, or the number of local cores if the executor does not tell."""
     client = getattr(executor, "_client", None)
     if hasattr(client, "ncores"):  # Dask
         return max(1, sum(client.ncores().values()))
@@ -202,7 +202,7 @@ def count_of(executor: Any) -> int:
 
 
 class Mapped(Engine):
-    """A function like `map`: it gets some tasks at a time, because it may take all of them before it returns."""
+    """A function like `map`, which gets a few tasks at a time because it may consume all of them before it returns."""
 
     def __init__(self, function: Callable):
         self.function = function
@@ -225,7 +225,7 @@ class Mapped(Engine):
 
 
 class Processes(Submitted):
-    """A pool of our own, of new processes, which is started when needed and kept until it is closed or collected."""
+    """A pool of our own processes, started when needed and kept until it is closed or garbage-collected."""
 
     def __init__(self, count: int):
         self._count = count

@@ -30,7 +30,7 @@ from wengert.program.specialise.compiled import Compiled
 from wengert.transforms.dense import JVP, VJP, Gradient
 from wengert.transforms.second import HVP
 
-#: steps that lead from K to a derivative of it: name, number of directions, and elements of the result before the step
+#: steps from K to one of its derivatives: name, number of directions, and elements of the result before the step
 Steps = tuple[tuple[str, int, int], ...]
 
 #: step of a first evaluation in reverse mode: the value and, if it is one number, the gradient
@@ -51,7 +51,7 @@ class Structure:
         leaves = [leaf_of(leaf) for leaf in leaves]
         self.key = tuple(np.shape(leaf) for leaf in leaves)
         self.is_scalar = [isinstance(leaf, np.generic) or var.is_scalar(leaf) for leaf in leaves]
-        # placeholders that make the same container as the leaves, without their elements
+        # placeholders that assemble to the same container as the leaves, without their elements
         self.tree = assemble([np.zeros(0) if np.ndim(x) else _zero(s) for x, s in zip(leaves, self.is_scalar)])
 
     @property
@@ -181,7 +181,7 @@ class Kernel:
     # -- derivatives
 
     def _function(self, steps):
-        """Return the function of a point and a chunk that these steps lead to, made on first use."""
+        """Return the function of a point and a chunk that results from these steps, built on first use."""
         made = self._made.get(steps)
         if made is None:
             make = self._of_program if isinstance(self.f, Program) else self._of_function
@@ -247,7 +247,7 @@ class Kernel:
         return f
 
     def _of_program(self, steps):
-        """Return the same for a program, which is not differentiated but has programs of its derivatives."""
+        """As above, for a program, whose derivatives are programs already."""
         program, restore = self.f, self.template.restore
         if not steps:
             return lambda point, chunk: program(restore(point), chunk)

@@ -29,7 +29,7 @@ from wengert.transforms.second import HVP, Hessian
 #: directions and rows of a block; a block of rows must be wider, because it records f again
 COLUMNS, ROWS = 32, 128
 
-#: blocks of a batch for each worker, which balance elements that take more time than others
+#: blocks of a batch per worker, which balance elements that take longer than others
 BLOCKS_PER_WORKER = 4
 
 #: overheads in seconds: start of processes of our own, and a task in a thread and in a process
@@ -85,7 +85,7 @@ def _plain(f):
 
 
 def engine_for(f: Callable, workers: Any, name: str, runs_programs: bool = False) -> Engine:
-    """Return the engine for an operator: threads for one that runs programs, which do without the interpreter."""
+    """Return the engine for an operator; threads if it runs programs, which do not need the interpreter."""
     runs_programs = runs_programs or isinstance(f, Compiled)
     if runs_programs and isinstance(workers, int) and not isinstance(workers, bool) and workers not in (0, 1):
         count = cores() if workers == -1 else workers

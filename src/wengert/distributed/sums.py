@@ -29,7 +29,7 @@ from wengert.program.specialise.compiled import Compiled
 from wengert.progress import progress_bar
 from wengert.transforms.series import Series
 
-#: seconds of work that a task should hold; chunks that take less are sent several at a time
+#: seconds of work that a task should contain; shorter chunks are sent several at a time
 SECONDS_PER_TASK = 0.05
 
 #: maximum number of chunks in a task
@@ -183,7 +183,7 @@ class _Tasks:
         self._counts: dict[int, int] = {}  # of tasks in flight, by their first chunk
         self._most = MAX_CHUNKS_PER_TASK
         if isinstance(owner._engine, Here):
-            self._most = 1  # nothing is gained by more, and chunks that are made one by one take memory
+            self._most = 1  # more gain nothing, and chunks that are made one by one take memory
         elif self.total is not None:
             self._most = max(1, min(self._most, self.total // (4 * TASKS_PER_WORKER * owner._engine.count)))
 

@@ -1,4 +1,4 @@
-"""The other side of the engine: tasks as a worker runs them, and kernels that it keeps.
+"""Runs tasks in a worker, and keeps the kernels that they use.
 
 A kernel is sent to each worker once. Tasks carry its key; a worker that does not hold the kernel says so, and the
 driver sends the task again, with the kernel.
@@ -37,7 +37,7 @@ class Parcel(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A call of the method ``run`` of a kernel, which has this number. In other processes both parts are pickled."""
+    """A call of a kernel's method ``run``, and the number of the kernel; both are pickled for other processes."""
 
     kernel: Any
     number: int

@@ -46,7 +46,7 @@ __all__ = ["NotConverged", "Part", "recorded", "sliced"]
 #: relative Newton correction below which a solver that reports failure has found the solution
 CONVERGED_CORRECTION = 1e-6
 
-#: maximum number of unknowns in programs, of solvers that use dense Jacobians and of those that may use sparse ones
+#: maximum number of unknowns in a program: with a dense Jacobian, and where the solver may use a sparse one
 MAX_UNKNOWNS, MAX_SPARSE_UNKNOWNS = 500, 100_000
 
 _FLOAT, _COMPLEX = np.dtype(float), np.dtype(complex)
@@ -172,7 +172,7 @@ class NotConverged(GuardError):
 
 
 def _kept(f, failed):
-    """Wrap a function to remember its exceptions, which compiled code may replace by its own."""
+    """Wrap a function to remember its exceptions, since compiled code may raise others instead."""
 
     def kept(x):
         try:
@@ -502,7 +502,7 @@ class Part:
         return self.on(found, code, leaves, found.inputs)
 
     def joined(self, code, leaves):
-        """Return the slice as an IR with one array of the unknowns and all leaves as input, complex ones as pairs."""
+        """Return the IR of the slice; its inputs are an array of the unknowns and all leaves, complex ones as pairs."""
         found, place = Listing(), 0
         types = [kind_of(code, v)[:2] for v in (self.start, *leaves)]
         count = sum(math.prod(shape) * (dtype.itemsize // 8) for dtype, shape in types)
@@ -537,7 +537,7 @@ def _whole(shape, strides):
 
 
 class _NotTraceable(TracedValueError):
-    """The equations accept plain values only, so f runs eagerly, unless it succeeds with some inputs held constant."""
+    """The equations accept plain values only; f runs eagerly unless it can be traced with some inputs held constant."""
 
     runs_as_it_is = True
 

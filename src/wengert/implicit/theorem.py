@@ -43,7 +43,7 @@ from wengert.transforms.second import Linearize
 #: Newton corrections above this many units of rounding, relative to x, move the point where the derivative is taken
 POLISH_ULPS = 500
 
-#: components below this fraction of the largest component of x, in the units of J, count as that large
+#: smallest scale of a component of x, in the units of J, relative to the largest one
 SCALE_FLOOR = 1e-6
 
 #: corrections above this fraction of max(x, 1) mean that x is not a solution

@@ -32,10 +32,10 @@ MAX_UNROLLED_PER_INSTRUCTION = 64
 
 #: Try entry-wise accumulation first if vectorising shortens the scalar IR by at least this factor.
 MIN_SHORTENING = 4
-#: Lower bound on the time of a scalar Jacobian, relative to the scalar function, which it contains.
+#: Lower bound on the time of a scalar Jacobian, relative to that of the scalar function, which it evaluates too.
 MIN_RELATIVE_TIME = 1.5
 
-#: Instructions of a function, vectorised and with its loops unrolled, from which on its Hessian is first computed
+#: A function with at least this many instructions, vectorised and with its loops unrolled, first gets its Hessian
 #: direction by direction.
 MIN_SWEPT_LENGTH = 200
 #: Calls for which that must pay.
@@ -58,7 +58,7 @@ class NotDerivable(TypeError):
 
 
 def program_row(name: str, home: str) -> Primitive:
-    """Return the registry row of a callee that supplies the IR of its derivatives, and has no other rules."""
+    """Return the registry row of a callee whose only rules are that it supplies the IR of its derivatives."""
 
     def refuse(*args, **kwargs):
         raise NotDerivable(f"{name}: solutions of equations are differentiated only as programs")

@@ -121,7 +121,7 @@ class Paths:
 
 
 class Solution:
-    """A call that returns x with F(x, leaves) = 0; its arguments are nondifferentiable ones, then the leaves.
+    """A call that returns x with F(x, leaves) = 0; nondifferentiable arguments come first, then the leaves.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class Solution:
 
 
 class Settled:
-    """A call that returns the point close to a solution at which its derivative is taken, given solution and leaves.
+    """A call that returns the point near a solution at which its derivative is taken, given solution and leaves.
 
     The point and the solution are the same function of the leaves, so they have the same derivatives.
     """

@@ -49,7 +49,7 @@ def _scalar(content, dtype):
 
 
 def loaded(content: bytes) -> object:
-    """Unpickle what a `Writer` wrote, after checking that no length in it exceeds its own size.
+    """Unpickle the output of a `Writer`, after checking that no length stated in it exceeds its size.
 
     Opcodes that index pickle's memo explicitly are refused: a damaged index makes `pickle` allocate any amount of
     memory, and a `Writer` does not write them.

@@ -95,11 +95,11 @@ class Program(Runner):
     _rolls = True
     _rolls_small = False  # whether loops over small arrays are rolled: see `_with_loops`. Derivatives look for loops
     # only if the function has some
-    _rolls_scalars = False  # whether those over scalars are, too
-    _unrolls = True  # whether those with short bodies are unrolled before the program runs
+    _rolls_scalars = False  # whether loops over scalars are rolled too
+    _unrolls = True  # whether loops with short bodies are unrolled before the program runs
     _later: tuple | None = None  # after how many calls another form of the program pays, and a function that builds it
     _gathers = True  # whether stencil fusion runs
-    _keeps_arrays = False  # scalar replacement did not pay for the function, so its derivatives skip it
+    _keeps_arrays = False  # whether derivatives skip scalar replacement, because it did not pay for the function
     _tier = "auto"  # see `tiered`
     _assumes_finite = False  # whether derivatives are made without examining guards against NaN at the example
     _disabled: frozenset = frozenset()  # names of disabled passes
@@ -136,7 +136,7 @@ class Program(Runner):
 
     @property
     def _single_vm(self) -> Machine | None:
-        """The VM if one run of it yields the result as its first output; None if a call does more than that."""
+        """The VM, if a call is one run that yields the result as its first output; else None."""
         return self._vm
 
     @property
@@ -149,7 +149,7 @@ class Program(Runner):
         return self._machine
 
     def _first_form(self) -> Program:
-        """Return the same program with short loops kept as loops, which takes less time to prepare.
+        """Return an equivalent program that keeps short loops as loops, which takes less time to prepare.
 
         Its `_later` is this program. Returns this program if it has no such loops.
         """
@@ -165,7 +165,7 @@ class Program(Runner):
         return made
 
     def tiered(self, tier: Literal["auto", "vm", "llvm"]) -> Program:
-        """Return a copy that runs on another tier, as do the derivatives made from it.
+        """Return a copy that runs on another tier; so do derivatives made from it.
 
         Parameters
         ----------
@@ -196,7 +196,7 @@ class Program(Runner):
         return self._passed("run", code, repeats=not self._runs_once(code), scalars=self._scalar_ir())
 
     def _runs_once(self, code):
-        """Return whether no argument is read, so that calls after the first one return its outputs.
+        """Return whether the program reads no argument, so that later calls return the outputs of the first one.
 
         Captured values may be read, such as the weights of a linear function by its gradient, since they seldom change.
         """
@@ -351,13 +351,13 @@ class Program(Runner):
         return self._derived[key]
 
     def _with_loops(self, of_scalars=False):
-        """Return a copy whose loops over small arrays are rolled, as are those of its derivatives by one sweep."""
+        """Return a copy whose loops over small arrays are rolled; so are those of its one-sweep derivatives."""
         made = copy.copy(self)
         made._rolls_small, made._rolls_scalars = True, of_scalars
         return made
 
     def _with_ir(self, listing: Listing) -> Program:
-        """Return a program like this one with other IR, which returns its first output."""
+        """Return a program like this one with other IR; its result is the first output of that IR."""
         return self._like(self._name, listing, FIRST_OUTPUT)
 
     def _with_nonzeros(self, name: str, listing: Listing) -> Program:

@@ -87,7 +87,7 @@ class _NothingRead:
 
 
 def trace_alone(f, args) -> Program:
-    """Return the program of `f` at these arguments for a use in which everything that it captures is constant."""
+    """Return the program of `f` at these arguments for a caller for whom everything that `f` captures is constant."""
     return trace(f, tuple(args), {}, _NothingRead(f))
 
 
@@ -141,7 +141,7 @@ def trace(
 
 
 def _is_of_scalar(f, args):
-    """Return whether `derivative(f)` is that of a function of a float, whose program can be made from that of f."""
+    """Return whether `f` is a function of a float, so that the program of `derivative(f)` follows from that of `f`."""
     x = args[f.argnums] if -len(args) <= f.argnums < len(args) else None
     is_plain = not (f.with_value or f.has_aux or f.holomorphic or isinstance(f.f, Operator))
     return is_plain and f.argnums >= 0 and (isinstance(x, float) or (np.ndim(x) == 0 and isinstance(x, np.ndarray)))
@@ -287,7 +287,7 @@ def _conversion_of(leaf):
 
 
 def _may_hide_traced(x):
-    """Whether an object, a function's closure or an iterator may hold traced values out of reach of the template."""
+    """Return whether an object, closure or iterator may hold traced values that the template cannot see."""
     if hasattr(type(x), "__next__"):
         return True
     parts = [*getattr(x, "__dict__", {}).values(), *(x.flat if isinstance(x, np.ndarray) else ())]

@@ -135,7 +135,7 @@ def shifted(template, by):
 class Result:
     """The result of a program: a template of the returned value, with a `Slot` per output."""
 
-    keeps_out = False  # whether the result holds the first output itself, so that out= may supply its array
+    keeps_out = False  # whether the result contains the first output itself, so that out= may supply its array
 
     def __init__(self, template: Any):
         self.template = template

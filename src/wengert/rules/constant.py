@@ -59,7 +59,7 @@ facts(np.invert, lowering="not")
 facts(np.isposinf, native="isposinf")
 facts(np.isneginf, native="isneginf")
 
-# ---- results that tell more of traced values than their derivative, which is zero, does
+# ---- results whose derivative is zero although they depend on traced values
 
 facts(np.sign, np.signbit, np.less, np.less_equal, np.greater, np.greater_equal, watch="sign")
 facts(np.equal, np.not_equal, np.array_equal, np.array_equiv, np.isclose, np.allclose, watch="equality")

@@ -70,8 +70,8 @@ def einsum_labels(ndim, *args, optimize=False, dtype=None, order="K", casting="s
     return operands, [list(names) for names in inputs], list(output)
 
 
-#: Limits on direct sums, below which they are cheaper than the search for a contraction order: the elements of two
-#: operands, and the terms of a sum of products of more.
+#: Up to these sizes, direct sums are cheaper than the search for a contraction order: elements of two operands, and
+#: terms of the sum for more operands.
 MAX_DIRECT_SIZE, MAX_DIRECT_TERMS = 4096, 10_000
 #: up to this many elements in all, three operands have fewer terms than `MAX_DIRECT_TERMS`
 FEW = 64

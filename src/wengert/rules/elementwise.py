@@ -63,7 +63,7 @@ elementwise(np.ldexp, lambda y, x, i: np.ldexp(np.ones_like(x), i), None, curvat
 
 
 def is_any(mask):
-    """Return whether the mask holds anywhere; True for a traced mask: both formulas agree, so no guard is needed."""
+    """Return whether the mask holds anywhere; True if it is traced: both formulas agree, so no guard is needed."""
     return type(mask) not in (np.ndarray, np.bool_, bool) or np.any(mask)
 
 
@@ -289,7 +289,7 @@ def gap_over_nan(gap, a, b):
 
 
 def takes_greater(a, b):
-    """Masks of where each of two operands is the larger one: both hold in a tie, and where one is NaN."""
+    """Return masks of where each of two operands is the larger one; both hold in a tie, and where either is NaN."""
     with np.errstate(invalid="ignore"):
         return ~np.less(a, b), ~np.greater(a, b)
 

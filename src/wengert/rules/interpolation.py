@@ -189,7 +189,7 @@ def zero_padded(z, before, after):
 
 
 def full_offset(a, v, mode, same):
-    """Offset in the full result of the part that `mode` selects; `same` is that of mode "same"."""
+    """Return the offset in the full result of the part that `mode` selects; `same` is the offset for mode "same"."""
     shorter = min(np.size(a), np.size(v))
     return {"f": 0, "s": same, "v": shorter - 1, "0": shorter - 1, "1": same, "2": 0}[str(mode)[0]]
 

@@ -68,7 +68,7 @@ def tolerance(dtype):
 
 
 def triangle_weights(a, UPLO):
-    """Return the weight of each element of a matrix that NumPy takes for Hermitian, of which it reads one triangle.
+    """Return the weight of each element of a matrix of which NumPy reads one triangle, taking it to be Hermitian.
 
     If the matrix is Hermitian, both triangles get weight 1/2, so that the gradient is Hermitian too.
     """
@@ -291,7 +291,7 @@ def solution(a, b):
 
 
 def solutions(a, g, lead):
-    """Solve a z = g; the directions become columns of one system, so that a single matrix is factorised once.
+    """Solve a z = g; directions become columns of one system, so that the matrix is factorised only once.
 
     A direction that is 0 has the solution 0, even if the matrix is singular.
     """

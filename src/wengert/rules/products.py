@@ -372,7 +372,7 @@ if np.linalg.tensordot is not np.tensordot:
 
 
 def dot_axes(a, b):
-    """Axes that ``dot`` contracts: the last one of `a` with the last but one of `b`, or its only one."""
+    """Return the axes that ``dot`` contracts: the last axis of `a`, and the last but one, or the only one, of `b`."""
     return (-1,), (-min(ndim_of(b), 2),)
 
 

@@ -216,7 +216,7 @@ cdef Py_ssize_t interval(const Table *table, double x) noexcept:
 
 @cython.cdivision(True)
 def interpolation_slopes(x, xp, fp):
-    """Return the slope of the interpolant at each place, 0 beyond the ends; None for other arrays than plain ones."""
+    """Return the slope of the interpolant at each place, 0 beyond the ends; None if an array is not plain."""
     cdef Table table
     cdef Py_ssize_t k, i, count
     cdef const double *places
@@ -312,7 +312,7 @@ cdef double arctan2_slope(double a, double b, double side) noexcept:
 
 
 cdef object partials(Partial partial, a, b, double parameter):
-    """Return a partial at each element; None unless each operand is a scalar or a plain array, all of one shape."""
+    """Return a partial at each element; None unless every operand is a scalar, or a plain array of one common shape."""
     cdef Py_ssize_t k
     cdef Py_ssize_t[2] steps
     cdef double[2] scalars

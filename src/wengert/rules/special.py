@@ -106,7 +106,7 @@ def erfcx_partial(y, x, terms=60):
 
 
 def dawsn_partial(y, x, terms=40):
-    """Return 1 - 2 x y; for |x| > 7, where that cancels, its asymptotic series."""
+    """Return 1 - 2 x y; for |x| > 7, where the terms cancel, by its asymptotic series."""
     is_far = np.greater(np.abs(x), 7.0)
     square = 2 * np.where(is_far, x, 7.0) ** 2
     series = 0.0

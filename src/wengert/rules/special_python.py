@@ -21,7 +21,7 @@ from wengert.rules.transcendental import lower_degree
 
 @dispatched
 def peak(a, axis):
-    """Return the maximum, 0 if not finite, to scale exponentials; it cancels in quotients, so it is constant."""
+    """Return the maximum (0 if not finite) as a constant by which exponentials are scaled; it cancels in quotients."""
     top = np.max(a, axis=axis, keepdims=True, initial=-np.inf)
     return np.where(np.isfinite(top), top, 0.0)
 

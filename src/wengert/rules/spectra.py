@@ -109,7 +109,7 @@ def check_rotations(name, values, is_equal, dbar, inner, vbar, of_values):
 
 
 def real_element_mask(v, row):
-    """Mask of the element of each column that LAPACK makes real: that in `row`, or for None the largest real one."""
+    """Return the mask of the element of each column that LAPACK makes real: in `row`, or the largest real one."""
     is_real = (np.abs(v.imag) <= rounding(v)) & (np.abs(v) > rounding(v))
     if row is None:
         place = np.argmax(np.where(is_real, np.abs(v), 0), axis=-2)[..., None, :]
@@ -418,7 +418,7 @@ def svd_along_matrix(t, y, a, full_matrices, of_values=False):
 
 
 def singular_vectors_tangent(s, u, null, turn, g, inner):
-    """Tangent of singular vectors: their rotation, components orthogonal to them, and the null space that follows.
+    """Return the tangent of singular vectors: rotation among them, components orthogonal to them, and null space.
 
     If there is a null space, the vectors of singular values 0 belong to it.
     """

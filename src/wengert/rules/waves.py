@@ -27,7 +27,7 @@ from wengert.rules.transcendental import (
 
 
 def result_of(name, j):
-    """Return a function that computes result j of `name`, looked up by each call, since rows refer to each other."""
+    """Return a function that computes result j of `name`; each call looks `name` up, since rows refer to each other."""
     return lambda *operands: getattr(transcendental, f"{name}_{j}")(*operands)
 
 
@@ -204,7 +204,7 @@ rows_of_results("airye", *((airye_partial(j),) for j in range(4)))
 
 
 def lpmv_partial(y, m, v, x):
-    """Half the difference of the neighbours in order, divided by sqrt(1 - x^2)."""
+    """Half the difference of the functions of orders m - 1 and m + 1 (scaled), divided by sqrt(1 - x^2)."""
     below = np.where(np.equal(m, 0), 0.0, (v + m) * (v - m + 1) * sp.lpmv(np.maximum(m - 1, 0), v, x))
     above = sp.lpmv(m + 1, v, x) * np.where(np.equal(m, 0), 2.0, 1.0)
     return (below - above) / 2 / np.sqrt(1 - x * x)

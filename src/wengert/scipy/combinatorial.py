@@ -1,4 +1,4 @@
-"""Assignments and isotonic regression: an optimal choice, which is locally constant, and values that follow from it."""
+"""Assignments and isotonic regression: the optimal choice is locally constant, and smooth values follow from it."""
 
 from __future__ import annotations
 

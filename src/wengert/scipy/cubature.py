@@ -99,7 +99,7 @@ class _Cubature(QuadVec):
         return result.estimate
 
     def _integrated(self, f, low, high, points):
-        """Integrate partials; where their integral vanishes they have no relative accuracy, so it is that of abs(f)."""
+        """Integrate partials; their accuracy is relative to the integral of abs(f), since their own may vanish."""
         options = {name: self.options[name] for name in _OPTIONS} | {"points": points}
         size = scipy.integrate.cubature(lambda x: abs(f(x)), low, high, **options | {"max_subdivisions": 1}).estimate
         options["atol"] = np.maximum(options["atol"], options["rtol"] * size)

@@ -54,8 +54,8 @@ from wengert.transforms.explain import remark
 
 _METHODS = {method.__name__: method for method in (RK23, RK45, DOP853, Radau, BDF, LSODA)}
 
-#: tolerances of a method that takes the place of LSODA, relative to LSODA's: its steps do not control the error of the
-#: derivative, which is larger than that of the solution
+#: tolerances of a method that replaces LSODA, relative to LSODA's: steps do not control the error of the derivative,
+#: which is larger than that of the solution
 SUBSTITUTE_TOLERANCE, MIN_TOLERANCE = 0.01, 1e-13
 
 #: evaluations of the right-hand side that an explicit method may take in place of LSODA, as a multiple of LSODA's
@@ -73,7 +73,7 @@ DEFAULT_ATOL = 1e-6
 #: difference of states, relative to their magnitude, for tangents that only control steps
 DIFFERENCE = 1e-7
 
-#: calls of the continuous solution that are integrations of their own, before the steps are replayed
+#: calls of the continuous solution, each an integration, before the steps are replayed instead
 MAX_LATER_CALLS = 20
 
 
@@ -281,7 +281,7 @@ class _Integration:
         self.y0 = vector(y0)
         self.segments, self.states, self.known, self.values, self.native = [], [], None, None, None
         self.later_calls = 0
-        self.has_own_steps = self.method is LSODA  # whether the steps that are replayed are others than SciPy's
+        self.has_own_steps = self.method is LSODA  # whether a replay takes other steps than SciPy
         self.times = None if call["t_eval"] is None else vector(call["t_eval"])
         if callable(self.events):
             self.events = [self.events]

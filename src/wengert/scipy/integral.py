@@ -83,7 +83,7 @@ class Integrand:
         for k in reversed(np.flatnonzero(self.is_complex)):
             found[k : k + 1] = np.real(found[k]), np.imag(found[k])
         self.shapes = [np.shape(x) for x in found]
-        #: the traced values as at most one operand: the only one, or all elements of all of them
+        #: the traced values as at most one operand: a single value, or else the elements of all values
         self.operands = found if len(found) < 2 else [joined(found)]
 
     def prepare_partials(self, values: list) -> None:
@@ -365,7 +365,7 @@ class Integral(OwnRule):
                 position += 1
 
     def _at_limit(self, x, other, values, sign):
-        """Return the integrand at a limit, or beside it if it jumps there, with the weight and this sign."""
+        """Return the integrand at a limit, or just beside it if it jumps there, times the weight and the sign."""
         x = x - computed(self._jump_at, x, other, *values)
         with self.integrand.at(values) as f:
             weight = self.method.weight(x)

@@ -22,7 +22,7 @@ from wengert.scipy.tanhsinh import tanhsinh  # noqa: F401
 
 
 class _Refusing:
-    """Refuses traced values before they reach compiled code, which ignores errors of the functions that it calls."""
+    """Refuses traced values before they reach compiled code, which would ignore errors raised in callbacks."""
 
     def set_initial_value(self, y, t=0.0):
         self._refuse((y, t))

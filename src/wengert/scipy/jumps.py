@@ -15,7 +15,7 @@ import numpy as np
 
 from wengert.program.integration.jumps import CONTINUOUS, ROUNDING, bisected, difference, moves
 
-#: maximum number of subintervals that are examined, the narrowest ones, and of ends of all of them
+#: maximum number of subintervals that are examined, narrowest first, and of the ends of all subintervals
 MAX_INTERVALS, MAX_ENDS = 12, 100
 
 #: distance from the limits that is not examined, as a fraction of the outermost subintervals
@@ -63,7 +63,7 @@ def is_continuous(f: Callable, x: float) -> bool:
 
 
 def jump_at(f: Callable, limit: float, inside: float) -> float:
-    """Return the distance from a limit within which f jumps and beyond which it does not; 0 if it does not jump.
+    """Return the distance from a limit beyond which f no longer jumps; 0 if it does not jump at all.
 
     `inside` is a point within the interval.
     """
@@ -76,7 +76,7 @@ def jump_at(f: Callable, limit: float, inside: float) -> float:
 
 
 def moving_jump(f: Callable, changed: Callable, intervals: np.ndarray) -> float | None:
-    """Return a point where `f` jumps, and jumps elsewhere if its parameters change; None if there is no such point.
+    """Return a point at which `f` jumps and that moves with the parameters; None if there is no such point.
 
     Parameters
     ----------

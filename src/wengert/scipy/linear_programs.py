@@ -20,7 +20,7 @@ from wengert.scipy.minima import Minimum
 from wengert.scipy.mirror import check_plain, mirrors
 from wengert.scipy.results import traced_result, without
 
-#: distance of a constraint on fixed variables from its limit, relative to its terms, that counts as zero
+#: largest distance of a constraint on fixed variables from its limit, relative to its terms, that counts as zero
 AT_LIMIT = 1e-9
 
 #: what to do about the statuses of problems without a solution
@@ -215,7 +215,7 @@ def _independent(name, constraints):
 
 
 def _fixed(integrality, x):
-    """Return the mask of the variables that stay as they are: integers, and semi-continuous ones that are zero."""
+    """Return the mask of the variables that do not move: integers, and semi-continuous ones that are zero."""
     kind = np.broadcast_to(0 if integrality is None else np.asarray(integrality), x.shape)
     return (kind == 1) | (kind == 3) | ((kind == 2) & (x == 0))
 

@@ -96,20 +96,20 @@ _TAKES_GRADIENT = ("cg", "bfgs", "l-bfgs-b", "tnc", "slsqp")
 _TAKES_HESSIAN = ("dogleg", "trust-exact")
 _TAKES_PRODUCTS = ("newton-cg", "trust-ncg", "trust-krylov", "trust-constr")
 
-#: methods of `minimize` that keep bounds, or constraints; others warn that they ignore them
+#: methods of `minimize` that respect bounds, and those that respect constraints; others warn and ignore them
 _TAKES_CONSTRAINTS = ("cobyla", "cobyqa", "slsqp", "trust-constr", "custom")
 _TAKES_BOUNDS = (*_TAKES_CONSTRAINTS, "nelder-mead", "l-bfgs-b", "tnc", "powell")
 
-#: statuses of methods of `minimize` whose line search finds no decrease, as near a minimum that is known to rounding
+#: status by which a method of `minimize` reports that its line search finds no decrease, as at a minimum up to rounding
 _STALLED = {"bfgs": 2, "cg": 2, "newton-cg": 2, "l-bfgs-b": 2, "slsqp": 8, "tnc": 4}
 
 #: gradient of the Lagrangian, relative to its largest term or 1, at which such a point is accepted: SciPy's tolerance
 STALLED_SLOPE = 1e-5
 
-#: violation of a constraint, relative to max(abs(x), 1), from which the error of a solver that failed names it
+#: violation of a constraint, relative to max(abs(x), 1), above which the error of a failed solver names it
 VIOLATED = 1e-6
 
-#: maximum number of variables for which a method that takes either gets the Hessian, in one recording and one sweep
+#: maximum number of variables for which a method that accepts either gets the Hessian rather than products with it
 MAX_HESSIAN_SIZE = 500
 
 

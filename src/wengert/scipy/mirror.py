@@ -61,7 +61,7 @@ _FUNCTIONS = (
     *("f_eqcons", "f_ieqcons", "fprime_eqcons", "fprime_ieqcons"),
 )
 
-#: names of its parameters that hold such functions
+#: names of parameters that hold such functions
 _CONSTRAINTS = ("constraints", "eqcons", "ieqcons", "cons")
 
 
@@ -234,7 +234,7 @@ class Call:
             return self._scipy({name: plain_copy(value) for name, value in arguments.items()}, supply)
 
     def run_plain(self) -> tuple[bool, Any]:
-        """Run SciPy if no traced value is met; return whether that is so, and the result."""
+        """Run SciPy; return whether it met no traced value, and the result."""
         if self.holds_traced:
             return False, None
         before, met = noted(), []
@@ -273,7 +273,7 @@ class Call:
         )
 
     def _plain_residual(self):
-        """Return `residual` without its traced values; None if that is not known yet."""
+        """Return `residual` with plain values in place of traced ones; None if no traced value has been found in it."""
         plain = self._stripped()
         f, name = next(iter(plain.values())), next(iter(plain))
         if all(plain.get(key) is self.arguments.get(key) for key in (name, "args", "kwargs")):
@@ -364,7 +364,7 @@ class Call:
         return found
 
     def _is_close(self, residual, x, converged, is_minimum):
-        """Return whether the solver stopped so close to a solution that it has found it.
+        """Return whether the solver stopped so close to a solution that its result counts as one.
 
         Rounding errors keep many solvers from reaching their tolerance, and they then report failure.
         """
@@ -431,7 +431,7 @@ def _unknown(x, y, by_elements):
 
 
 class _NotRebound:
-    """A method that code rebinding leaves unchanged, as it rebinds the function that it calls itself."""
+    """A method that code rebinding leaves unchanged, because it rebinds the function that it calls by itself."""
 
     def __init__(self, method: Callable):
         self.method = method

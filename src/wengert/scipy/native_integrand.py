@@ -87,7 +87,7 @@ def native(f: Callable, values: list, x: float, name: str) -> Native | None:
 
 
 def _of_known(part, code, known):
-    """Return a slice as an IR with one input, the unknown and all known values; None if it reads other values.
+    """Return the IR of a slice, whose one input holds the unknown and all known values; None if it reads others.
 
     Known values may be parts of other arrays, from which the slice reads.
     """
@@ -126,7 +126,7 @@ def _of_known(part, code, known):
 
 
 def native_alone(prepared: Callable, values: list, x: float) -> Native | None:
-    """Return the programs of an integrand outside of recordings, where everything else that it reads is constant.
+    """Return the programs of an integrand outside recordings; everything else that it reads is constant there.
 
     ``prepared(values)`` is the function of x.
     """

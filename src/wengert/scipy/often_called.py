@@ -18,7 +18,7 @@ import numpy as np
 from wengert.program.specialise.compiled import Compiled
 from wengert.program.tracing.observer import is_observed
 
-#: number of calls, and seconds spent in them, after which a function is compiled; compilation takes about as long
+#: a function is compiled after this many calls and seconds in them, about the time that compilation takes
 CALLS, SECONDS = 50, 0.02
 
 

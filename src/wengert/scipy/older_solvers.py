@@ -20,13 +20,13 @@ from wengert.scipy.minima import Minimum, scalar_valued
 from wengert.scipy.mirror import Value, mirrors
 from wengert.scipy.results import traced_result
 
-#: minimisers whose full output is (x, value, counts ...), with the position of the flag that is 0 for success
+#: minimisers whose full output is (x, value, counts ...), with the position of the flag, which is 0 for success
 _MINIMISERS = {"fmin": 4, "fmin_bfgs": 6, "fmin_cg": 4, "fmin_ncg": 5, "fmin_powell": 5}
 
-#: those with line searches, whose flag is 2 if there is no decrease
+#: minimisers with line searches, whose flag is 2 if there is no decrease
 _LINE_SEARCHES = ("fmin_bfgs", "fmin_cg", "fmin_ncg")
 
-#: those whose full output holds arrays, which would lose their derivatives
+#: minimisers whose full output holds arrays, which would lose their derivatives
 _WITH_ARRAYS = ("fmin_bfgs", "fmin_powell")
 
 
@@ -113,7 +113,7 @@ def fmin_cobyla(call):
 
 
 def _alone(call):
-    """Return the objective, which returns its gradient as well unless that is given."""
+    """Return the objective; unless a gradient is given, it returns its own gradient as well."""
     with_gradient = call["fprime"] is None and not call["approx_grad"]
     return Value(call["func"], call.value.args, {}, with_gradient, call.name)
 

@@ -213,7 +213,7 @@ def _plain_equations(call, n):
         return value, lambda x: np.reshape(J(x, *args), (-1, n)), None
     compiled = api.compile(f)
     J = api.jacobian(compiled, sparse="auto")
-    # a compiled function around observes the code of the equations; observed, the Jacobian would be a dense one
+    # an enclosing compiled function observes the code of the equations; under observation the Jacobian would be dense
     return lambda x: compiled(x, *args), lambda x: unobserved(J, x, *args), None
 
 
@@ -376,7 +376,7 @@ def _share_slopes(arguments, function, takes_second=False):
 
 @mirrors(scipy.optimize.newton, is_recordable=True)
 def newton(call):
-    """Uses the exact ``fprime``, which makes it Newton's method, or Halley's if ``fprime2`` is given.
+    """Uses the exact ``fprime``, as in Newton's method, or Halley's if ``fprime2`` is given.
 
     With ``x1`` it is the secant method, as in SciPy.
     For an array of starts the function and its derivative are elementwise.

@@ -222,7 +222,7 @@ class Known:
             self.samples.check(name, lambda x, _: f(x), flat)
 
     def reports(self, integrand, values, a, b):
-        """Return the report as a list if it is that of this integral of the user's function, else an empty one."""
+        """Return the report in a list if it belongs to this integral of the user's function, else an empty list."""
         if not isinstance(integrand, Integrand) or (a, b) != (self.a, self.b):
             return []
         return [self.report] if all(map(np.array_equal, values, self.values)) else []
@@ -329,7 +329,7 @@ def quad(name, given):
 
 
 def _with_moved_weight(name, func, args, a, b, options):
-    """Integrate with a weight that depends on a traced value, by a change of variables after which it does not.
+    """Integrate with a weight that depends on a traced value, by a change of variables that removes the dependence.
 
     That is the phase of a trigonometric weight, and the distance to the pole of Cauchy's.
     """

@@ -110,7 +110,7 @@ class Fsolve(_Hybrid):
 
 
 class _Scalar:
-    """A solver of one equation, which runs without Python where its method and options permit it.
+    """A solver of one equation, which runs without Python if its method and options allow that.
 
     Attributes
     ----------

@@ -361,7 +361,7 @@ class _Recorded:
         return made
 
     def appended(self, make, row, times, start=None):
-        """Append a call, and return it and its result; `make` returns it, given the number of times.
+        """Append the call that `make` returns for a number of times; return the call and its result.
 
         The state at the start is `start`, which has the value of the initial one.
         """

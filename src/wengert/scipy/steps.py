@@ -29,7 +29,7 @@ from wengert.implicit.factors import Matrix
 from wengert.implicit.theorem import solved_once
 from wengert.program.integration.methods import RADAU
 
-#: number of steps, from one that was first rejected on, in which the right-hand side may jump
+#: number of steps, from the first rejected one on, in which the right-hand side may jump
 DOUBTED = 3
 
 #: number of such steps that are kept

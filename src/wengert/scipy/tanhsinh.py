@@ -109,7 +109,7 @@ class _Integrals(OwnRule):
         return np.asarray(y)[()]
 
     def _tolerant(self, f, a, b, args):
-        """Return the options for a partial: where its integral vanishes, its accuracy is that of abs(f)."""
+        """Return the options for a partial: its accuracy is relative to the integral of abs(f)."""
         options = {**self.options, "callback": None}
         coarse = {**options, "minlevel": COARSE, "maxlevel": COARSE}
         size = scipy.integrate.tanhsinh(lambda x, *args: abs(f(x, *args)), a, b, args=args, **coarse).integral

@@ -34,10 +34,10 @@ METHODS = {
 #: the two best methods for irregular patterns, and the number of conflicting pairs up to which both are always tried
 _ALWAYS_TRIED, MAX_ALWAYS_VISITS = ("largest_first", "dsatur"), 5_000_000
 
-#: visits per nonzero that one colour less is worth, and the minimum of the limit on all visits
+#: visits per nonzero that saving one colour is worth, and the smallest limit on all visits
 VISITS_PER_COLOUR, MIN_VISIT_LIMIT = 10, 20_000_000
 
-#: visits that take noticeable time, and visits that no colouring is worth
+#: number of visits that takes noticeable time, and number that no colouring is worth
 SLOW_VISITS, MAX_VISITS = 1_000_000, 400_000_000
 
 #: maximum number of steps of the tabu search
@@ -119,7 +119,7 @@ class _Problem:
 
 
 def _search(problem, method, budget):
-    """Colours and the method that found them: the given one, or the best."""
+    """Return colours and the method that found them: the given method, or the best one."""
     used = problem.used
     if not used.any():
         return np.full(problem.size, -1, np.int32), "natural" if method == "auto" else method
@@ -314,7 +314,7 @@ def _of_long_rows(s):
 
 
 def _pruned(s, rows, columns):
-    """Remove colours whose nonzeros other products determine as well, one by one, in ascending order of colour."""
+    """Remove colours one by one, in ascending order, if other products determine their nonzeros too."""
     colours = [columns, rows]
     ends = [s.idx, s.rows]
     while True:

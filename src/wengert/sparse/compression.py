@@ -240,7 +240,7 @@ def _by_either(s, colouring):
 
 
 def _by_star(s, colouring):
-    """Read each pair of symmetric nonzeros from a row in which its colour is unique; the lower one if both are."""
+    """Read each pair of symmetric nonzeros from a row in which its colour is unique, the lower row if possible."""
     lower = np.where(s.rows >= s.idx, np.arange(len(s)), s.t_place)
     is_alone = alone(s.ptr, s.idx, colouring.column_colours, colouring.column_count)
     read = np.where(is_alone[lower], lower, s.t_place[lower])

@@ -542,7 +542,7 @@ def symmetric(const int64_t[::1] ptr, const int32_t[::1] idx, const int32_t[::1]
     cdef int32_t[::1] used = tables[0], colours = tables[1]
     cdef int64_t[::1] links = tables[2]
     cdef unsigned char[::1] many = tables[3]
-    # for each tree: the vertex that visited it last, and from which neighbour
+    # for each tree: the vertex that visited it last, and the neighbour through which it did
     visits = np.full((0 if star else nnz, 2), -1, np.int32)
     cdef int32_t[:, ::1] visit = visits
     s.ptr, s.used, s.colour, s.link, s.many = &ptr[0], &used[0], &colours[0], &links[0], &many[0]

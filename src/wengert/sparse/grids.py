@@ -29,7 +29,7 @@ import numpy as np
 from wengert.sparse.lattice import coefficients, differences
 from wengert.sparse.structure import Structure
 
-#: limits of the search: conflict vectors, axes, guessed shapes, and tests of a vector; beyond them it is not a grid
+#: limits of the search: conflict vectors, axes, guessed shapes, and tests of a vector; beyond them, no grid is found
 MAX_VECTORS, MAX_AXES, MAX_SHAPES, MAX_STEPS = 500, 6, 6, 3_000_000
 
 #: maximum number of forms that are checked for two-coloured cycles
@@ -98,7 +98,7 @@ def acyclic_colours(
 
 
 def _acyclic_coefficients(vectors, row, k):
-    """All a that map no vector to 0 and no three neighbours in `row` to the same residue; one of each pair a, -a."""
+    """Yield all a that map no vector to 0 and no three neighbours in `row` to one residue; only one of a and -a."""
     n = vectors.shape[1]
     if k**n > 200_000:
         return

@@ -383,7 +383,7 @@ def mark_referenced(lists, new):
 
 
 def renumber(lists, new, known):
-    """Replace set ids in such lists by new ones; an array that occurs several times stays shared."""
+    """Replace set ids in lists of arrays by new ones; an array that occurs several times stays shared."""
     for items in lists:
         for k, item in enumerate(items):
             if type(item) is tuple:

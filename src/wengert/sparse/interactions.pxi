@@ -155,7 +155,7 @@ cdef void enter_partner(Sets sets, int32_t s, int32_t partner, Py_ssize_t low, P
 
 
 cdef Pairs needed_pairs(Sets sets):
-    """The pairs without those contained in others, and with one id for equal sets if that pays."""
+    """Return the pairs without those contained in others; equal sets get one id if that pays."""
     cdef Pairs found = Pairs(), pairs = sets.pairs
     cdef int32_t[::1] cover = np.full(sets.count, -1, dtype=np.int32)
     cdef Py_ssize_t i, size = 64

@@ -31,8 +31,8 @@ from wengert.sparse.indexsets import Sets, interactions
 from wengert.sparse.propagation import KnownValues, Propagation, curvature
 from wengert.sparse.recovery import differing, direction
 
-#: number of nearby points that distinguish rounding errors from missing entries, and the relative change that a missing
-#: entry may show there
+#: number of nearby points used to tell rounding errors from missing entries, and the relative change there up to which
+#: a difference may be a missing entry
 NEARBY_POINTS, MAX_RELATIVE_CHANGE = 16, 0.03
 
 
@@ -191,7 +191,7 @@ def _product(jvp, v):
 
 
 def _rows_lacking_entries(csr, jvp, v, exact, rtol, nearby):
-    """Rows in which a product differs from the exact one by more than rounding errors, which vary between points."""
+    """Return rows in which a product differs from the exact one by more than rounding errors, which vary by point."""
     rng = np.random.default_rng(1964)
     with np.errstate(all="ignore"):
         missing = csr @ v - exact

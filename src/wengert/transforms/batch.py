@@ -25,7 +25,7 @@ from wengert.transforms.operators import Operator
 second = deferred("wengert.transforms.second")
 stacked = deferred("wengert.transforms.stacked")
 
-#: number of elements from which a function that solves equations is compiled, which takes about as long as they do
+#: minimum number of elements for which a function that solves equations is compiled; compilation takes about as long
 MIN_COMPILED = 64
 
 
@@ -79,7 +79,7 @@ class Mapped(Operator):
         return self._stacked([f(*elements.arguments(i), **kwargs) for i in range(elements.size)], self.out_axes)
 
     def _may_gain(self, elements):
-        """Return whether a call on the whole batch pays: a derivative refuses it, and only its solver is found."""
+        """Return whether one call on the whole batch may pay; a derivative only uses it if it calls a solver."""
         is_derivative = isinstance(self.f, Operator) and self.f.is_derivative
         return not is_derivative or elements.size >= MIN_COMPILED or bool(running.get())
 
@@ -241,7 +241,7 @@ def normal(axis: int, ndim: int, name: str) -> int:
 
 
 def spread(axes: Any, x: Any, name: str) -> list:
-    """Axis of each leaf of a container; `axes` is one axis for all of them, or a container of the same structure."""
+    """Return the axis of each leaf of a container; `axes` is one axis for all, or a container of the same structure."""
     if axes is None or isinstance(axes, (int, np.integer)):
         return [axes] * len(split(x)[0])
     found = children_of(x)

@@ -47,8 +47,8 @@ from wengert.transforms.products import (
 #: bytes of adjoints per sweep of a Jacobian, about the size of a second-level cache
 CACHE_BYTES = 1 << 21
 
-#: directions per sweep even if their adjoints exceed `CACHE_BYTES`, since the overhead of a sweep is shared by its
-#: directions; `MAX_SWEEP_BYTES` is the limit in bytes then
+#: directions per sweep that are worth while even if their adjoints exceed `CACHE_BYTES`, since they share the overhead
+#: of the sweep; the limit in bytes is then `MAX_SWEEP_BYTES`
 MIN_DIRECTIONS = 16
 MAX_SWEEP_BYTES = 1 << 28
 

@@ -37,7 +37,7 @@ _remarks: ContextVar[dict | None] = ContextVar("remarks", default=None)
 
 
 def remark(make: Callable, *args: Any) -> None:
-    """Add a report, ``make(*args)``, to the explanation of the derivative that is being computed, if there is one."""
+    """Add a report, ``make(*args)``, to the explanation of the current derivative, if it is being explained."""
     found = _remarks.get()
     if found is not None:
         found[make(*args)] = None
@@ -223,7 +223,7 @@ def _reached(f):
 
 
 def following(followed: dict, unfollowed: dict) -> list[str]:
-    """Which packages are followed, in words; nothing to say about a function that reaches one package."""
+    """Return in words which packages are followed; nothing if the function reaches only one."""
     texts = [f"{package}, {counted(count, 'function')}" for package, count in followed.items()]
     texts = texts if len(texts) > 1 or unfollowed else []
     return texts + [f"not {package}: {reason}" for package, reason in unfollowed.items()]

@@ -12,8 +12,8 @@ from wengert.core import frames
 from wengert.errors import FiniteDifferenceWarning, UnsupportedFunctionError
 from wengert.transforms.slopes import Slopes
 
-#: lower bounds on the magnitude of an argument when its step is chosen; the second, which keeps the step relative, is
-#: tried if the first fails, as it does close to a singularity
+#: lower bounds on the magnitude of an argument that scales its step. The second, by which the step stays relative, is
+#: tried if the first fails, as close to a singularity
 _SCALE_FLOORS = (0.01, 1e-300)
 
 #: estimated relative error above which the second bound is tried

@@ -1,4 +1,4 @@
-"""Notices results that lost their derivative, as where a cache returns what a plain call stored in it.
+"""Detects results that lost their derivative, for example because a cache returns a value that a plain call stored.
 
 A key of a cache may be an integer, a text, a rounded number, or a comparison with a tolerance, all of which are
 piecewise constant, so that no single operation shows the loss.  It shows in the result: it carries no derivative,
@@ -31,7 +31,7 @@ _MIN_RATIO, _MAX_RATIO = 1.5, 6.0  # of the changes at a step and at half of it:
 _NOISE = 1e-3  # change of the result from call to call, relative to that at a step: caches have tolerances
 _ALWAYS = 8  # number of results of a function without derivative that are checked; later the 16th, 32nd, ...
 
-#: is a function evaluated to check its result? Derivatives that it computes then are not checked themselves
+#: whether a function is being evaluated to check its result; derivatives inside it are not checked then
 _checks: contextvars.ContextVar = contextvars.ContextVar("wengert_checks", default=False)
 _counts: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # function -> number of results without derivative
 _warned: dict = {}  # registry of `warnings` for the functions that have been warned about
@@ -115,7 +115,7 @@ def _is_due(f) -> bool:
 
 
 def _is_lost(evaluated, numbers, is_chosen) -> bool:
-    """Return whether one of the chosen numbers changes smoothly; integers are left out, as they are often counters."""
+    """Return whether any chosen number changes smoothly; integers do not count, since they are often counters."""
     for step in _STEPS:
         further = evaluated(step)
         after = abs(further - numbers)

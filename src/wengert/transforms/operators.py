@@ -130,7 +130,7 @@ class Derivative(Operator):
         self.with_value = value
         self._bare = self._bare and not value
         self._shared: _Shared | None = None  # last evaluation by `fun`
-        self._unused = 0  # recordings by `fun` that no derivative used, minus twice those that one missed
+        self._unused = 0  # recordings by `fun` that no derivative used, minus twice those that a derivative lacked
         self._lock = allocate_lock()
         self._n = self._size = -1  # input and output size for which `quick` was accepted; -1 is any
         self.__wrapped__ = f
@@ -292,7 +292,7 @@ def _key_of(x):
 
 
 class _ById:
-    """Wraps an object that compares by identity, and keeps it alive; only callables match, others may have changed."""
+    """Wraps an object for comparison by identity, and keeps it alive; only callables match, since others may change."""
 
     def __init__(self, x):
         self.x = x

@@ -51,7 +51,7 @@ class DependencePattern:
         return np.reshape(np.bincount(places, np.concatenate(parts), np.size(x)), np.shape(x)).astype(x.dtype)
 
     def _groups(self, i, m, n):
-        """For each direction, the rows of the nonzeros that it gives and the columns they belong to."""
+        """For each direction, the rows of the nonzeros that it determines, and their columns."""
         if self.patterns is None:
             return [(slice(None), np.array([j])) for j in range(n)]
         if i >= len(self.patterns) or self.patterns[i][0] != (m, n):

@@ -37,8 +37,8 @@ from wengert.transforms.products import (
 
 modes = deferred("wengert.core.modes.second")
 
-#: bytes per sweep for the tangents and their adjoints, counted once for scalars and once for arrays. This exceeds a
-#: cache, because a scalar touches only the few directions it depends on, and matrix products want many
+#: bytes per sweep for the tangents and their adjoints, counted once for scalars and once for arrays. This may exceed a
+#: cache, because a scalar touches only the few directions it depends on, and matrix products gain from many
 MAX_SWEEP_BYTES = 1 << 25
 
 def directions_at_once(run: Recording, m: int) -> int:

@@ -34,7 +34,7 @@ from wengert.errors import TracedValueError, UnsupportedFunctionError
 from wengert.features import parameters_of as signature
 from wengert.rules.taylor import COEFFICIENTWISE, PIECEWISE_LINEAR, derived, product
 
-#: cache of the series computed while one function is expanded, since partials share subexpressions; keys as in `_key`
+#: cache of the series computed in one expansion, since partials share subexpressions; for the keys see `_key`
 _cache: ContextVar = ContextVar("wengert_series", default=None)
 
 #: name of the innermost function that is applied as a composition of others
@@ -170,7 +170,7 @@ class Maker:
         self.order = order
 
     def made(self, array):
-        """Convert a new float array to a series, so that series can be stored into it; return others unchanged."""
+        """Convert a new float array to a series, so that series can be stored into it; return other values as is."""
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "fc":
             return array
         c = [array, *[np.zeros_like(array) for _ in range(self.order)]]
@@ -349,7 +349,7 @@ def _stacked_arguments(row, args):
 
 
 def _by_coefficient(row, fun, order, args, kwargs):
-    """Apply a function that is linear in its first argument, or moves its elements, to each coefficient."""
+    """Apply a function that is linear in its first argument, or rearranges its elements, to each coefficient."""
     x, *rest = args
     if holds_lifted(rest):
         rest = [value_of(item) if i + 1 in row.choices else item for i, item in enumerate(rest)]

@@ -41,7 +41,7 @@ class NotBatchable(BaseException):
 
 
 class Batch(Lifted):
-    """Array of one batch element, as the function sees it; `v` stacks those of all elements along a leading axis."""
+    """An array as the function sees it for one batch element; `v` stacks the arrays of all elements."""
 
     __slots__ = ("v",)
     what = "a batch"
@@ -227,7 +227,7 @@ def _elementwise(fun, args, kwargs):
 
 
 def _per_element(fun, args, kwargs, size):
-    """Call a function for each element and stack the results, unless they are views that may be written through."""
+    """Call a function for each element and stack the results; refuse views, through which f may write."""
     found = [fun(*_element(args, i), **kwargs) for i in range(size)]
     if any(isinstance(y, (list, tuple, str)) for y in found) or len({np.shape(y) for y in found}) > 1:
         raise NotBatchable

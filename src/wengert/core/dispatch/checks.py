@@ -84,7 +84,7 @@ def note_match(x, y) -> None:
 
 
 def note_scalar_match(x, y) -> None:
-    """Warn if a traced scalar equals a plain one with so many digits that it is hardly a constant of a formula."""
+    """Warn if a traced scalar equals a plain one that has too many digits to be a constant of a formula."""
     if not var.is_traced(y) and is_long(float(plain(y))) and not var.is_passive(x):
         if _is_compared_by_user(sys._getframe(1)):
             levels.warn_match(*file_and_line(caller()))
@@ -124,7 +124,7 @@ MAX_WRITTEN_DIGITS = 10
 MULTIPLES_OF_PI = 180
 
 
-#: modules of this package that stand for others in the user's code
+#: modules of this package that replace others in the user's code
 _STAND_INS = frozenset(("wengert.numpy", "wengert.standard_library", "wengert.standard_statistics"))
 
 
@@ -162,7 +162,7 @@ def check_row_store(x) -> None:
 
 
 def refuse_overlap(x, key, value, what) -> None:
-    """Raise if a store overwrites elements of its source before reading them; here elements are stored in order."""
+    """Raise if a store would overwrite elements of its source before reading them, storing element by element."""
     if not var.is_var(value) or not np.ndim(value) or not np.may_share_memory(*plain((x, value))):
         return
     written, read = _addresses(plain(x))[plain(key)], _addresses(plain(value))
@@ -189,6 +189,6 @@ def is_undefined(given, found):
 
 
 def check_defined(row, found):
-    """Raise if the derivative `found` contains NaN; `row` is the row that has no derivative there, or None."""
+    """Raise if the derivative `found` contains NaN; `row` is the registry row without a derivative there, or None."""
     if row is not None and np.isnan(var.plain(found)).any():
         raise NonSmoothError(f"{row.name} has no derivative here: {row.undefined}")

@@ -28,7 +28,7 @@ cdef dict rows = registry.rows
 cdef type ndarray = np.ndarray, float64 = np.float64
 cdef object np_ndim = np.ndim, np_shape = np.shape, np_sum = np.sum
 
-#: functions that need a step of `dispatch.function` in every call: those it names, which sets this
+#: functions for which every call must take a step of `dispatch.function`; set by `dispatch`
 cdef object special = frozenset()
 
 #: replacements of creation functions: `dispatch.creation`
@@ -40,7 +40,7 @@ cdef enum Kind:
 cdef dict KINDS = {"view": VIEW, "rearrangement": REARRANGEMENT, "constant": CONSTANT, "composed": COMPOSED,
                    "elementwise": ELEMENTWISE, "linear": STRUCTURAL, "structural": STRUCTURAL}
 
-#: types of options: values that are passed on as they are
+#: types of options, which are passed on unchanged
 cdef set OPTIONS = {bool, int, float, str, type(None), type(np._NoValue), np.bool, np.int64, float64}
 
 cdef enum:
@@ -63,7 +63,7 @@ cdef class Route:
     cdef uint64_t wrt           # bit i: argument i is differentiable
     cdef bint is_sequence       # the first argument is a sequence of operands
     cdef bint is_any            # any argument is differentiable
-    cdef bint has_names         # the names of its parameters are known; otherwise one may be a positional ``out``
+    cdef bint has_names         # whether the names of its parameters are known; if not, one may be a positional ``out``
     cdef bint is_recorded       # recordings for replay take the direct path, too
 
     def __init__(self, row):

@@ -435,7 +435,7 @@ class Restored:
 
 
 class Sample(np.ndarray):
-    """Plain array that notes the instance it was made from; its subclasses mirror those of the user."""
+    """A plain array that refers to the instance it was made from; its subclasses mirror the user's."""
 
     def __array_finalize__(self, obj):
         self.source = getattr(obj, "source", None)

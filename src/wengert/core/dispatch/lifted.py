@@ -52,7 +52,7 @@ class Lifted(var.BufferExporter):
         raise NotImplementedError
 
     def _as_constant(self, where):
-        """Return the value if it is the same for all arrays that this one stands for; else raise."""
+        """Return the value if all arrays that this one represents share it; else raise."""
         self._raise_unsupported(where)
 
     def _scalar_call(self, rule, value, args):

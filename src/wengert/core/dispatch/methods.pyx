@@ -115,7 +115,7 @@ REFUSED_METHODS = {
 }
 
 
-#: the module `wengert.numpy`, set by itself
+#: the module `wengert.numpy`, which sets this when it is imported
 namespace = None
 
 

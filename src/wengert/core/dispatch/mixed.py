@@ -56,7 +56,7 @@ _BITWISE = (
     (np.left_shift, "lshift", "<<"),
     (np.right_shift, "rshift", ">>"),
 )
-#: for the ufunc of each operator: the function that computes it, the reflected method and the symbol
+#: by ufunc: function of the operator, reflected method, and symbol
 _OPERATORS = {
     fun: (getattr(operator, f"__{name}__"), f"__r{name}__", sign) for fun, name, sign in ARITHMETIC + _BITWISE
 }
@@ -70,7 +70,7 @@ def is_array_like(kind: type) -> bool:
 
 
 def operate(fun: np.ufunc, left, right):
-    """Return ``left op right`` with one side traced; NotImplemented if plain code raises a TypeError as well."""
+    """Return ``left op right`` with one side traced; NotImplemented if plain values would raise a TypeError too."""
     is_left = _is_operand(left)
     x, other = (left, right) if is_left else (right, left)
     compute, reflected, sign = _OPERATORS[fun]
@@ -88,7 +88,7 @@ def operate(fun: np.ufunc, left, right):
         compute(_plain(left), _plain(right))
     except TypeError:
         return NotImplemented
-    except Exception:  # plain code raises it as well; in a batch it may concern only some elements
+    except Exception:  # plain values raise it too; in a batch it may concern only some elements
         if not is_lifted(x):
             raise
     converted = as_array_like(other)

@@ -247,7 +247,7 @@ def default_function(fun, args, kwargs):
 
 
 def _without_defaults(fun, kwargs):
-    """Leave out options with their default values, which NumPy's functions pass on to each other."""
+    """Drop options that have their default values, since NumPy's functions pass these on to each other."""
     defaults = {each.name: each.default for each in parameters_of(fun) or ()}
     return {name: value for name, value in kwargs.items() if not _is_default(value, defaults.get(name, kwargs))}
 
@@ -313,7 +313,7 @@ def like(z, y, context=None):
 
 
 def _wrapped(template, y, context, is_scalar):
-    """Call the user's ``__array_wrap__`` on a result, an array of its own that may be 0-d."""
+    """Call the user's ``__array_wrap__`` on a result, a new array that may be 0-d."""
     y = var.as_array(y) if var.is_var(y) and var.is_scalar(y) else y if is_operand(y) else clean(np.asarray(y))
     try:
         return template.__array_wrap__(y, context, is_scalar)

@@ -170,7 +170,7 @@ def _enclosing_nodes(tree, place):
 
 
 def _covers(node, place):
-    """Return whether a node covers a source range; one without position, such as a comprehension, if a child does."""
+    """Return whether a node covers a source range; if it has no position, as a comprehension, whether a child does."""
     line, end_line, start, end = place
     if not hasattr(node, "lineno"):
         return any(_covers(child, place) for child in ast.iter_child_nodes(node))

@@ -193,7 +193,7 @@ cdef class NestedTape:
     # ------------------------------------------------------------------------------------------ loops
 
     def open_tail(self, entry, name, forgets):
-        """Return a tail that records from here on until it is cut; `entry` is that of the loop being swept, or -1."""
+        """Return a tail that records until it is cut; `entry` is the entry of the loop being swept, or -1."""
         return NestedTail(self, entry, name, forgets)
 
     @property

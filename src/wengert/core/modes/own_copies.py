@@ -108,7 +108,7 @@ def _copied(value):
 
 
 def _differs(copy, value):
-    """Return whether an array that a function worked on differs from the one that it was given."""
+    """Return whether an array that a function worked on differs from the original argument."""
     if not var.is_var(copy):
         return False
     return was_written(copy) or var.is_traced(copy) or not np.array_equal(var.plain(copy), value, equal_nan=True)

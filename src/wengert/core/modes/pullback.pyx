@@ -340,7 +340,7 @@ cdef object adjoint_of(Tape tape, object x):
 
 
 def check_searches(recorder, list inputs):
-    """Warn if a loop that made a traced value vanish lost the derivative of what it found."""
+    """Warn if a loop that iterated until a traced value vanished lost the derivative of its result."""
     cdef Tape tape
     if type(recorder) is not Tape:
         if type(recorder) is Level:

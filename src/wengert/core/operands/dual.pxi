@@ -303,7 +303,7 @@ cdef cnp.ndarray empty_tangent(Level level, cnp.ndarray y):
 
 
 cdef ArrayVar dual_array(Level level, cnp.ndarray y, cnp.ndarray t):
-    """Return the operand for a contiguous array and its tangents, each the owner of its memory."""
+    """Return the operand for a contiguous array and its tangents, both of which own their memory."""
     cdef Buffer buffer = new_buffer(y, level)
     buffer.tangent = <char *>cnp.PyArray_DATA(t)
     buffer.tangent_owner = t
@@ -451,7 +451,7 @@ cdef int classify_dual_operand(object x, DualSide *side) except -1:
 
 
 cdef object forward_binary(Kernel u, object left, object right, object compute):
-    """Apply a binary ufunc at an outermost forward level; return None unless it handles the operands, one an array."""
+    """Apply a binary ufunc at an outermost forward level, with an array operand; return None if it cannot."""
     cdef DualSide sides[2]
     cdef Level level
     cdef cnp.ndarray y, t, a = None, b = None

@@ -255,7 +255,7 @@ cdef dict local_integers():
 
 
 cdef bint is_index_search(list samples) except -1:
-    """Return whether three samples of integers hold one that halves its way, and not a counter or a flag."""
+    """Return whether one of the integers in three samples halves its steps, unlike a counter or a flag."""
     for name, x in samples[0].items():
         if name in samples[1] and name in samples[2]:
             one, other = samples[1][name] - x, samples[2][name] - samples[1][name]
@@ -556,7 +556,7 @@ cdef list contracted(Level level):
 
 
 def contracts(Level level):
-    """Return whether comparisons of a derivative contracted, so that it may warn at its end."""
+    """Return whether comparisons in a derivative contracted, so that the derivative may warn when it ends."""
     return has_searches(level)
 
 
@@ -609,7 +609,7 @@ cdef dict harmless = {}             # (code, instruction) -> how often its searc
 
 
 cdef bint is_known(Search search) except -1:
-    """Return whether a search kept the derivative so often that it need not be examined this time."""
+    """Return whether a search has kept its derivative so often that it is not examined this time."""
     cdef Py_ssize_t times = harmless.get((search.code, search.last), 0)
     return times & (times - 1) != 0 and note_harmless(search)
 

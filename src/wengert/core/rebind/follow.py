@@ -355,7 +355,7 @@ def is_part(value):
 
 
 def contents_of(f):
-    """Contents of the cells of f, with None for those that stay: empty, assigned by f, or holding a class."""
+    """Return the contents of the cells of f; None for cells that stay: empty, assigned by f, or holding a class."""
     if not f.__closure__:
         return []
     written, names = read(f.__code__).written, f.__code__.co_freevars

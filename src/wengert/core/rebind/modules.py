@@ -56,7 +56,7 @@ class ModuleProxy(types.ModuleType):
         return _has_class(_of.__get__(self), name)
 
     def _wengert_holds(self, name):
-        """Return whether the attribute is a module; a plan of any other object may ask for this one again."""
+        """Return whether the attribute is a module; for other objects, a plan may ask again."""
         return isinstance(vars(_of.__get__(self)).get(name), types.ModuleType)
 
     def _wengert_below(self, name):
@@ -118,7 +118,7 @@ class _Imported(ModuleProxy):
 
 
 class _ImportedInUse(_Imported):
-    """The same for functions that only call, map or read from the classes that they import."""
+    """As `ModuleProxy`, for functions that only call, map or read from the classes that they import."""
 
     __slots__ = ()
 

@@ -168,7 +168,7 @@ class Plan(Inspected):
             templates[self.code] = self.template(root)
 
     def is_own(self, root, users):
-        """Return whether the plan holds more of the root than its code, or its cells hold what may be copied.
+        """Return whether the plan depends on more of the root than its code, or its cells hold values to be copied.
 
         A copy in a cell must be the one that a global name refers to, since code may compare them.
         """
@@ -200,7 +200,7 @@ class Plan(Inspected):
         return new
 
     def of_function(self, root):
-        """Return the plan of a function from a template, if what it holds is what the template was made for."""
+        """Return the plan of a function from a template, if the function refers to what the template was made for."""
         alive = [ref() for ref in self.refs]
         if self.code() is not root.__code__ or any(value is None for value in alive) or not self.holds(root):
             return None
@@ -330,7 +330,7 @@ class Plan(Inspected):
         self.copying = {id(value) for value in nodes if is_copying(value)}
         holds_constants = isinstance(root, type) or any(map(_holds_constants, objects.values()))  # or an object may
         if self.lazy and not self.copying and holds_constants and may_copy_arrays(self.lazy.values()):
-            self.copying.add(None)  # what copies may be a function that has a plan of its own
+            self.copying.add(None)  # the function that copies may have a plan of its own
         self.written = {id(cell) for value in nodes if self.copying for cell in assigned_cells(value)}
         while seeds:
             key = seeds.pop()
@@ -338,7 +338,7 @@ class Plan(Inspected):
                 self.changed[key] = True
                 seeds += users.get(key, ())
         for key, value in objects.items():
-            if key in self.changed:  # what it holds is replaced, so it needs a proxy class even if no method changes
+            if key in self.changed:  # a value in it is replaced, so it needs a proxy class even if no method changes
                 self.changed.setdefault(id(type(value)), True)
         return nodes, objects
 
@@ -369,7 +369,7 @@ class Plan(Inspected):
         return {key: alias for key, alias in found if alias}
 
     def takes_over(self, old, root):
-        """Keep the copy of an old plan of the root, since others refer to it; return whether that is possible."""
+        """Take over the copy of an old plan of the root, since others refer to it; return whether that is possible."""
         if self.code is None or not (self.run and old.run):
             return self.run is old.run
         if self.copy is None or old.copy is None or self.copying or old.copying:
@@ -439,7 +439,7 @@ class Plan(Inspected):
         self.changed[id(f)] = known.latest[1]
 
     def enter_proxy_class(self, cls, fresh):
-        """Enter the proxy class of `cls`, if it gets one; a new one, still without methods, is added to `fresh`.
+        """Enter the proxy class of `cls`, if it needs one; if that is new and has no methods yet, add `cls` to `fresh`.
 
         Its bases are `cls` and the proxy classes of the bases of `cls`.  So each proxy class directly precedes its
         original in the MRO, where `super()` in the class above finds it.

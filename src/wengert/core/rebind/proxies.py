@@ -81,7 +81,7 @@ def _proxy_meta(meta):
         return _AbstractProxyMeta
     body = {"__new__": type.__new__, "__init__": lambda cls, *args: None}
     if any("__call__" in vars(base) for base in meta.__mro__[: meta.__mro__.index(type)]):
-        # Such as a metaclass of singletons, which must see the original class.
+        # For example, a metaclass of singletons must see the original class.
         body["__call__"] = lambda cls, *args, **options: lookup.replaced(cls._wengert_original(*args, **options))
     above = dict.fromkeys(_proxy_meta(base) for base in meta.__bases__ if issubclass(base, type))
     return type(meta.__name__, (*above, meta), body)
@@ -112,7 +112,7 @@ def make_proxy_class(cls, bases, /, **body):
 
 
 def _class_of(cls, proxy):
-    """The attribute `__class__` of a proxy: its own class for calls and to read from, else the original one."""
+    """The attribute `__class__` of a proxy: the proxy class where code calls or reads it, else the original class."""
     frame = sys._getframe(1)
     return type(proxy) if reads_for_use(frame.f_code, frame.f_lasti, "__class__") else cls
 
@@ -221,7 +221,7 @@ class _Slot:
         self.member = member
 
     def whole(self, proxy):
-        """The object of a proxy; a proxy made in f from another one, by `copy` or similar, has slots of its own."""
+        """Return the object of a proxy; a proxy that f itself made, as by `copy`, has its own slots."""
         try:
             return self.leaf._wengert_whole.__get__(proxy)
         except AttributeError:
@@ -285,7 +285,7 @@ _class = vars(object)["__class__"]  # that of a proxy is a property
 
 
 def _become(value, cls):
-    """Make an instance that followed code made one of the original class: its memory cannot be shared."""
+    """Turn an instance that followed code made into one of the original class, since its memory cannot be shared."""
     _class.__set__(value, cls)
     return value
 
@@ -337,7 +337,7 @@ def _reduce_leaf(self, protocol):
 
 
 def _reduce_made(self, protocol):
-    """For `pickle` and `copy`: an instance that followed code made, as an instance of the class of its proxy."""
+    """Reduce an instance that followed code made, for `pickle` and `copy`, to an instance of its proxy's class."""
     make, *rest = object.__reduce_ex__(self, protocol)
     return type(self)._wengert_original.__new__ if make is copyreg.__newobj__ else make, *rest
 

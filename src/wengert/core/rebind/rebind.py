@@ -137,7 +137,7 @@ def rebound(f, is_root=False):
 
 
 def _rebound(f, is_root=False):
-    """The same for calls from renamed code, which trust what was checked since the last one from outside."""
+    """As above, for calls from renamed code, which rely on the checks made since the last call from outside."""
     if type(f) is not types.FunctionType:
         return _rebound_root(f) if is_root else _rebound_object(f)
     plan = _current_plan(f)
@@ -168,7 +168,7 @@ def _rebound(f, is_root=False):
 
 
 def _current_plan(root):
-    """Return the plan of `root`, or None if there is none or what it was made from has changed.
+    """Return the plan of `root`; None if there is none, or if the objects it was made from have changed.
 
     Plans of the functions and classes that it uses are made anew if necessary.
     """
@@ -228,7 +228,7 @@ def _new_plan(root):
 
 
 def _resolved(value):
-    """Replacement of a function or a class by its own plan; while that is made, a stub."""
+    """Return the replacement of a function or a class by its own plan; a stub while that plan is being made."""
     with lock:  # another thread may be making it
         if id(value) in state.making:
             return stub_of(None, value)
@@ -257,7 +257,7 @@ def full_name(value):
 
 
 def _plan_of(owner):
-    """Plan of a class or of an object; an object that holds nothing to be _replaced shares the plan of its class."""
+    """Return the plan of a class or object; an object that holds nothing to be replaced shares that of its class."""
     root = cls = owner if isinstance(owner, type) else type(owner)
     if owner is not cls and cls.__dictoffset__ and not INERT.issuperset(map(type, owner.__dict__.values())):
         root = owner

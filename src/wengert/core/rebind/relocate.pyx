@@ -19,7 +19,7 @@ from wengert.features import CACHE
 
 __all__ = ["line_tables", "relocated"]
 
-#: line tables of relocated code, with those of its source, so that both are known as the same code
+#: line tables of relocated code, by which it is recognised, and those of its source
 line_tables: dict[bytes, bytes] = {}
 
 cdef int _CACHE = CACHE
@@ -87,7 +87,7 @@ cdef list _decode(bytes code):
 
 
 cdef list _moved(list instructions):
-    """New offset of each code unit, and of the end; what is inserted lies before the units of its instruction."""
+    """Return the new offset of each code unit and of the end; insertions precede the units of their instruction."""
     cdef list moved = []
     cdef _Instruction each
     cdef Py_ssize_t grown = 0, k
@@ -102,7 +102,7 @@ cdef list _moved(list instructions):
 
 
 cdef bint _fit_arguments(list instructions, list moved) except -1:
-    """Enter the distances of jumps, and give instructions the prefixes that they need; did one of them grow?"""
+    """Enter the distances of jumps, with the prefixes that they need; return whether an instruction grew."""
     cdef _Instruction each
     cdef bint has_grown = False
     cdef Py_ssize_t needed

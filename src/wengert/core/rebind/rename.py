@@ -90,7 +90,7 @@ _VARIABLE_LOADS = {dis.opmap[name] for name in (
     "LOAD_FAST_BORROW_LOAD_FAST_BORROW") if name in dis.opmap}  # fmt: skip
 #: instructions that act on two variables, whose indices are the halves of a byte
 _PAIRS = {op for op in _VARIABLE_LOADS if dis.opname[op].count("_FAST") > 1}
-#: instructions, with their argument or None, whose result may be a function that is called at once
+#: instructions whose result may be a function that is called at once, each with its argument or None
 _RESULTS = {(dis.opmap[name], None) for name in ("BINARY_SUBSCR", "CALL", "CALL_KW") if name in dis.opmap} | {
     (dis.opmap["BINARY_OP"], k) for k, (_, sign) in enumerate(dis._nb_ops) if sign == "[]"
 }  # fmt: skip
@@ -121,7 +121,7 @@ def private(name):
 
 
 def public(name):
-    """Return the name that stands in the user's code, given a name of renamed code."""
+    """Return the name in the user's code for a name in renamed code."""
     return _PRIVATE.sub("", name)
 
 
@@ -242,7 +242,7 @@ def _import_form(code, instructions, k):
 
 
 def _use(code, instructions, k):
-    """Use of the attribute that instruction k reads, and its chain of names: CALLED (also by `map`), READ, or None."""
+    """Return the use of the attribute that instruction k reads (CALLED, READ or None) and its chain of names."""
     first = k - 1
     while instructions[first][1] in _ATTRIBUTE:
         first -= 1
@@ -319,7 +319,7 @@ def codes_in(code):
 
 
 def classes_read(code, module):
-    """Names in code, nested code included, of the classes that the proxy of a module or of one below it replaces."""
+    """Return the names in code, nested code included, of classes that the proxy of a module or submodule replaces."""
     names = {name for each in codes_in(code) for name in each.co_names}
     found, met, waiting = set(), set(), [module]
     while waiting:
@@ -495,7 +495,7 @@ def reads_for_use(code, offset, name):
 
 
 def _attribute_used(code, offset):
-    """Name of the attribute that the instruction at this offset reads, to call it or to read from it; or None."""
+    """Return the attribute that the instruction at this offset reads in order to call it or read from it; or None."""
     instructions, _ = _naming(code)
     k = next((k for k, (i, _, _, _) in enumerate(instructions) if i == offset), None)
     if k is None or instructions[k][1] not in _ATTRIBUTE:
@@ -543,12 +543,12 @@ _UNPAIR = _unpacked.__code__.co_code[slice(*_offsets(_unpacked, "UNPACK_SEQUENCE
 
 
 def _may_call_variables(code):
-    """Return whether code, or code nested in it, may call a variable: PUSH_NULL stands beside the load of one."""
+    """Return whether code, or code nested in it, may call a variable: a PUSH_NULL next to the load of a variable."""
     return any(_op["PUSH_NULL"] in each.co_code[::2] for each in codes_in(code))
 
 
 def _made(code, instructions, outer):
-    """Variables that hold only functions made by this code, or by the enclosing one, which gives `outer`."""
+    """Return the variables that hold only functions made by this code, or by the enclosing code (`outer`)."""
     held, made, others = _variables(code), {name for name in outer if name in code.co_freevars}, set()
     for (_, before, _, _), (_, op, arg, _) in itertools.pairwise(instructions):
         for place in _stored(op, arg) if op in _ALL_STORES else ():
@@ -596,7 +596,7 @@ def _variables(code):
 
 
 def _callees(code, instructions, made):
-    """Offsets of instructions that load the value of a variable to call it, except of variables in `made`.
+    """Return the offsets of instructions that load a variable not in `made` in order to call it.
 
     So do those that read an item or call a function and whose result is called, as far as NULL follows the callee.
     """

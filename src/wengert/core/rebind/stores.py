@@ -44,7 +44,7 @@ _VIEWING = _VIEWS | {"asarray", "asanyarray", "ascontiguousarray", "asfortranarr
     "nan_to_num", "trim_zeros", "astype"}  # fmt: skip
 _ITERATORS = {"list", "tuple", "zip", "enumerate", "iter", "next", "reversed", "sorted", "map", "filter", "dict", "set",
               "getattr", "slice", "vars"}  # fmt: skip
-#: functions and methods that write into their first argument, or into the object
+#: functions that write into their first argument, and methods that write into their object
 _WRITING = {"copyto", "put", "place", "putmask", "put_along_axis", "fill_diagonal", "at", "shuffle"}
 _WRITING_METHODS = {"fill", "sort", "put", "partition", "itemset", "resize", "setfield", "byteswap", "clear", "update"}
 _OPERATORS = [sign for _, sign in dis._nb_ops]  # type: ignore[attr-defined]  # of BINARY_OP
@@ -84,7 +84,7 @@ def _parameter_count(code):
 
 
 def _written(f, known, depth):
-    """Masks of the parameters into which f may write, and of those whose memory its result may share."""
+    """Return masks of the parameters that f may write into, and of those whose memory its result may share."""
     code = f.__code__
     if code not in known:
         known[code] = 0, (1 << _parameter_count(code)) - 1  # for recursive calls

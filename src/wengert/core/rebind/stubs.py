@@ -35,10 +35,10 @@ from wengert.core.rebind.registration import (
 from wengert.core.rebind.rename import BUILTINS, codes_in
 from wengert.core.rebind.tables import TABLES
 
-#: instructions of code that may be renamed even if none of its names leads to anything replaced
+#: instructions of code that may be renamed even if none of its names leads to a replacement
 _UNCERTAIN = {dis.opmap[name] for name in ("IMPORT_NAME", "PUSH_NULL", "STORE_SUBSCR")}
 _COMPARISONS, _CONSTANT = {dis.opmap["IS_OP"], dis.opmap["CONTAINS_OP"]}, dis.opmap["LOAD_CONST"]
-_MAX_PLAIN = 8  # number of functions beyond which it is not worth finding out that they reach nothing
+_MAX_PLAIN = 8  # limit on the functions that are examined to find that they reach nothing
 
 __all__ = [
     "MethodStub",
@@ -126,14 +126,14 @@ class PropertyStub(MethodStub):
 
 
 def has_own_plan(value, holder) -> bool:
-    """Return whether a followed value that `holder` refers to is inspected by a plan of its own when it is used."""
+    """Return whether a followed value that `holder` refers to gets a plan of its own when it is used."""
     if type(value) is types.FunctionType:
         return (is_simple(value) or is_held_by_module(value)) and not is_dispatcher(value)
     return isinstance(value, type) and type(holder) is types.FunctionType and is_simple(value)
 
 
 def is_held_by_module(f) -> bool:
-    """Return whether a function, perhaps with cells, is what its module or a class holds under its qualified name."""
+    """Return whether a function, perhaps with cells, is the object that its qualified name refers to."""
     value = sys.modules.get(f.__module__) if type(f.__module__) is str else None
     for name in f.__qualname__.split("."):
         if not isinstance(value, (type, types.ModuleType)):
@@ -143,7 +143,7 @@ def is_held_by_module(f) -> bool:
 
 
 def plain_functions(f) -> list:
-    """Return f and the functions that it reaches if none reaches anything to be replaced, else an empty list.
+    """Return f and the functions that it reaches; an empty list if any of them reaches something to be replaced.
 
     The names that they use are enough to tell; no instructions are decoded.
     """
@@ -218,7 +218,7 @@ def _parts_by_name(f):
 
 
 def may_copy_arrays(values) -> bool:
-    """Return whether one of these functions and classes, or one that they may call by name, copies arrays.
+    """Return whether any of these functions and classes, or of those that they may call by name, copies arrays.
 
     Those that do not are remembered until the next call from outside, since the plans of one call ask about the same.
     """
@@ -242,7 +242,8 @@ def may_copy_arrays(values) -> bool:
     return False
 
 
-#: a value of `state.now`, and ids of functions and classes that copied no array then, nor called others that did
+#: a value of `state.now`, and the ids of functions and classes that, at that time, neither copied arrays nor called
+#: others that did
 _no_copies = [None, set()]
 
 

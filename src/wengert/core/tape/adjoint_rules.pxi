@@ -64,7 +64,7 @@ cdef int pull_elementwise(Tape tape, Node node, Py_ssize_t i) except -1:
     cdef char *g = NULL
     if node.out is not None:
         g = node.out.shadow.data + (<char *>cnp.PyArray_DATA(node.y) - node.out.low)
-    # The left operand comes last, when the cotangent is dead and its memory may become the new adjoint.
+    # The left operand comes last: then the cotangent is no longer needed, and its memory may become the new adjoint.
     if right:
         pull_operand(tape, node, 1, g, node.out.span, not left)
     if left:
@@ -93,7 +93,7 @@ cdef int pull_operand(Tape tape, Node node, int side, char *g, Py_ssize_t gspan,
         a = b = <double *>g                 # the partial is constant: any readable memory will do
     elif fast:
         fast, form = kernel_operands(tape, node, y, &an, &bn, &a, &b)
-    # Memory behind a view descriptor is gone; the kernel ignores this operand, so any readable memory will do.
+    # Only a view descriptor is left of this operand; the kernel ignores it, so any readable memory will do.
     yv = <double *>g if node.descriptors & WG_Y else <double *>cnp.PyArray_DATA(y)
     if node.descriptors & WG_A:
         a = <double *>g
@@ -185,7 +185,7 @@ cdef int pull_sum(Tape tape, Node node, Py_ssize_t i) except -1:
 
 cdef (bint, int) kernel_operands(Tape tape, Node node, cnp.ndarray y, double *an, double *bn,
                                  const double **a, const double **b):
-    """Operands of a binary kernel, each an array like y or a scalar; (False, 0) if the layouts do not allow it."""
+    """Return the operands of a binary kernel, each a scalar or an array like y; (False, 0) if the layouts differ."""
     cdef bint av = node.a is not None, bv = node.b is not None
     if av and not (is_vector(node.a) and same_shape(node.a, y)):
         return False, 0

@@ -30,7 +30,7 @@ WG_HELPER(double wg_pow_b(double a, double y) { return y == 0.0 ? 0.0 : y * log(
 /* 1 for the larger operand, 1/2 for a tie, NaN if an operand is NaN. */
 WG_HELPER(double wg_larger(double a, double b) { return a > b ? 1.0 : a < b ? 0.0 : a == b ? 0.5 : NAN; })
 
-/* The same for fmax and fmin, which ignore a NaN operand; s is 1 for fmax, -1 for fmin. */
+/* As above, for fmax and fmin, which ignore a NaN operand; s is 1 for fmax, -1 for fmin. */
 WG_HELPER(double wg_larger_number(double a, double b, double s) {
     if (a != a) return b != b ? NAN : 0.0;
     if (b != b) return 1.0;

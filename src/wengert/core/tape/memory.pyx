@@ -128,7 +128,7 @@ cdef int empty_pool() except -1:
 @cython.final
 @cython.no_gc
 cdef class Level:
-    """Identifies the derivative that a value belongs to; values of an ended derivative keep it for its name.
+    """Identifies the derivative that a value belongs to; values that outlive the derivative keep it for the name.
 
     The outermost derivative works on floats: `REVERSE` has a tape, `FORWARD` propagates tangents.
     Derivatives nested in it work on operands of the enclosing level: `FORWARD` again, or `NESTED`, a tape of operands.
@@ -244,7 +244,7 @@ cdef cnp.ndarray view_at(char *data, object owner, cnp.ndarray like, Py_ssize_t 
 
 
 cdef cnp.ndarray same_layout(cnp.ndarray x):
-    """Copy with the same strides, negative ones included: with others NumPy's loops may differ in the last bit."""
+    """Copy with the same strides, also negative ones: NumPy's loops may differ in the last bit for other strides."""
     cdef cnp.ndarray array
     cdef Buffer memory
     cdef Block block

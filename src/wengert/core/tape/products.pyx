@@ -169,5 +169,5 @@ def strong_matmul(a, b):
 
 
 cdef object found_nan(cnp.ndarray a, cnp.ndarray b, cnp.ndarray y):
-    """Return the product if its operands are finite, so that it is no NaN of 0 times inf."""
+    """Return the product if its operands are finite, so that no NaN comes from 0 times infinity."""
     return y[()] if np.isfinite(a).all() and np.isfinite(b).all() else None

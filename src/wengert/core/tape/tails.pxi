@@ -44,7 +44,7 @@ cdef int hand_over(Tape tape, Tape other) except -1:
 
 
 cdef int cut_tail(Tape tail) except -1:
-    """Drop the tail unless it was cut already; its values then belong to an ended derivative."""
+    """Drop the tail, unless it was cut already, which makes its values those of an ended derivative."""
     cdef Tape head = tail.head, tape = head
     cdef Buffer buffer
     if head is None:

@@ -29,7 +29,7 @@ def read(name: str) -> tuple[dict[str, Any], bytes] | None:
 
 
 def write(name: str, state: dict[str, Any], code: bytes) -> None:
-    """Store code and its metadata atomically; errors are ignored, so the next process compiles again."""
+    """Store code and its metadata atomically; on errors, which are ignored, the next process compiles again."""
     state = {**state, "sha256": hashlib.sha256(code).hexdigest()}
     try:
         folder().mkdir(parents=True, exist_ok=True)

@@ -44,7 +44,7 @@ class Module:
 
 
 class Function:
-    """A function of a module, made of parts that run one after another, and its LLVM types."""
+    """A function of an LLVM module, made of parts that run one after another, with the LLVM types that it uses."""
 
     def __init__(self, module, name):
         from llvmlite import ir

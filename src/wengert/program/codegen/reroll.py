@@ -22,7 +22,7 @@ _MIN_ITERATIONS, _MIN_SAVED = 3, 24
 #: items in a loop body
 _MAX_PERIOD = 1024
 
-#: share of the instructions left by a round above which further rounds are not expected to halve them
+#: if a round leaves more than this share of the instructions, further rounds are not expected to help
 _MAX_PROGRESS = 0.9
 
 #: once a period covers this share of the code, longer ones are not tried
@@ -30,7 +30,7 @@ _SUFFICIENT_COVERAGE = 0.3
 
 
 class Loop(NamedTuple):
-    """Key of a loop: number of iterations, keys of the body, lengths of their bases, and a step for each integer."""
+    """Return the key of a loop: number of iterations, keys in the body, lengths of their bases, step per integer."""
 
     times: int
     keys: tuple
@@ -46,7 +46,7 @@ class Item(NamedTuple):
 
 
 def rolled(items: list[Item], most: float = math.inf) -> list[Item]:
-    """Replace repeated items by loops until none is left, or until it is clear that more than `most` will be."""
+    """Replace repeated items by loops until none repeats, or until more than `most` items are bound to remain."""
     numbers: dict = {}
     left = count(items)
     while (found := _round(items, numbers)) is not None:
@@ -85,7 +85,7 @@ _WEIGHTS = np.random.default_rng(0).integers(1, 1 << 63, 64).astype(np.uint64)
 
 
 def _linear_hashes(bases):
-    """Hash each base linearly: it grows by a constant if all integers do, and hardly ever otherwise."""
+    """Hash each base linearly: hashes of successive bases differ by a constant if all their integers do."""
     found, alike = np.zeros(len(bases), np.uint64), collections.defaultdict(list)
     for i, base in enumerate(bases):
         alike[len(base)].append(i)

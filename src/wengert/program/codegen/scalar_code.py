@@ -90,7 +90,7 @@ class ScalarCode:
             return set()
         number, of_iteration = np.concatenate(written), np.concatenate(indices)
         user, used, operand = np.array(self.uses).T
-        # in a loop, an operand may come from different instructions in different iterations: only memory serves both
+        # an operand that comes from different instructions in different iterations of a loop must be in memory
         _, reading = np.unique(number[user] * (operand.max() + 1) + operand, return_inverse=True)
         source = np.zeros(len(user), np.int64)
         source[reading] = number[used]
@@ -303,7 +303,7 @@ def _emitted_numbers(key, first):
 
 
 def _iterations(key, home, index):
-    """Return the loop iteration of each instruction, unrolled, `home` outside loops; and the next free one."""
+    """Return the number of the loop iteration of each instruction (`home` outside loops), and the next free number."""
     if not isinstance(key, reroll.Loop):
         return np.array([home]), index
     found = []

@@ -36,7 +36,7 @@ class VectorKernel:
         self.walks = [w for w, _ in walk]
         self.numbers = [(chunk, given.constants.get(slot)) for chunk, slot in [*number, *fill]]
         self.sums, self.live = len(sums), chunks + len(number)
-        #: the arrays, and the slots read and written: passed at run time, so that equal code is shared
+        #: addresses of arrays and of slots, passed at run time so that equal code is shared
         self.table = [*[array for _, array in walk], *[slot for _, slot in [*number, *fill]], *sums]
         self.parts = self._parts()
         self.blocks = dims, sums, block
@@ -133,7 +133,7 @@ class VectorKernel:
                 self.emit_row_part(f.int64(whole), length - whole)
 
     def allocate_buffers(self):
-        """Allocate a row for each slot that one range writes and a later one reads."""
+        """Allocate a row for each slot that one range of code writes and a later range reads."""
         f, written, kept = self.function, set(), set()
         for first, last, _ in self.parts:
             read, more = self._read_and_written(first, last)
@@ -237,7 +237,7 @@ class VectorKernel:
             else:
                 slots = [a, b] if arity < 3 else [a, b, self.code[t][1]]
                 t += arity == 3
-                # an operand equal to the result stands for one that is not read
+                # an operand slot equal to the result slot means that the operand is not read
                 x = block.apply(op, [None if arity == 3 and slot == y else read(slot) for slot in slots[:arity]])
             now[y] = x
             if y in self.rows or y in self.buffers:

@@ -35,7 +35,7 @@ class Kernels:
 
 
 def accesses(kernel, given):
-    """Return the slots that a kernel reads before it writes them, and those that it writes; all slots if unknown."""
+    """Return the slots that a kernel reads before writing them, and the slots it writes; all slots if unknown."""
     kind, *facts = kernel
     if kind == "other":
         return range(given.slots), range(given.slots)

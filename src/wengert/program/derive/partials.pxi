@@ -104,7 +104,7 @@ cdef int32_t instantiated(Listing template, Listing target, int32_t kind, list v
 
 
 cdef int read_by(int op, int side) except -1:
-    """Return which values a partial reads, by its row of ``kernels.h`` or by its rule, which later derivatives use."""
+    """Return which values a partial reads, according to ``kernels.h`` or to its rule, which later derivatives use."""
     if reads[op][side] < 8:
         reads[op][side] |= 8 | template_of(op, side)[1]
     return reads[op][side]

@@ -21,11 +21,11 @@ from wengert.program.ir.ir import restored
 from wengert.program.ir.opcode_table import marked
 from wengert.program.ir.opcodes import Op
 
-#: elements of the operands over those of their stand-ins from which on a smaller trace pays
+#: ratio of the elements of the operands to those of their stand-ins above which a smaller trace pays
 MIN_REDUCTION = 4
 
-#: axes of this length and shorter keep it; the primes are far from them and from each other, so that no difference of
-#: lengths in a trace is a number that it could contain for another reason
+#: axes up to this length keep it. The primes that replace other lengths are far from these and from each other, so that
+#: no difference of lengths could be mistaken for another number of the trace
 MAX_KEPT = 3
 PRIMES = (17, 23, 31, 41, 53, 67)
 
@@ -44,7 +44,7 @@ def _size_of(types):
 
 
 class StandIns:
-    """Small types that stand for those of a rule's operands, and the lengths that their axes stand for."""
+    """Smaller types in place of those of a rule's operands, with the original length of each axis."""
 
     def __init__(self, types, lengths):
         self.lengths = lengths

@@ -68,7 +68,7 @@ def forget_rules():
 
 
 cdef int remember_rule(key, rule) except -1:
-    """Cache a rule for other programs, unless it is too large or its key has too many."""
+    """Cache a rule for other programs, unless it is too large or its key already has too many rules."""
     rules = rule_cache.pop(key, ())
     if sum([array.nbytes for array in rule.code.arrays]) <= MAX_RULE_CONSTANT_BYTES and len(rules) < MAX_RULES_PER_KEY:
         rules = (*rules, rule)

@@ -352,7 +352,7 @@ cdef class Forward(Sweep):
     cdef bytearray needed
 
     def need(self, results):
-        """Restrict the sweep to values that these results depend on; others may serve guards only."""
+        """Restrict the sweep to values that these results depend on; other values may serve guards only."""
         self.needed = needed_for(self.code, results)
 
     cpdef int set_tangent(self, int32_t v, int32_t t) except -1:

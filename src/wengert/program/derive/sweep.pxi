@@ -12,7 +12,7 @@ cdef class Sweep:
     cdef list values                    # of all instructions at the example, computed only if `call_values` lacks one
     cdef object example                 # values of the inputs, or a function that returns them
     cdef list inserted                  # positions and values of the inputs that it lacks
-    cdef dict rules                     # of the calls met so far, by what they depend on
+    cdef dict rules                     # rules of the calls met so far, by what the rules depend on
     cdef dict rule_types                # type ids of an inlined rule in this program, by rule
     cdef str user_line                  # source line of the user's code, for guards in rules
     cdef dict solutions                 # see `known_solutions`; made at the first solution

@@ -33,7 +33,7 @@ cdef enum:
 cdef double MIN_FACTOR = 0.2, MAX_FACTOR = 10.0         # SciPy's, of the next step size
 
 
-cdef struct Taken:              # a step: its order, and the factor of the step size before it; both after it; its size
+cdef struct Taken:              # a step: order and step-size factor before and after it, and size
     int order, next_order
     double factor, next_factor, h
 
@@ -369,7 +369,7 @@ cdef class Backward(Implicit):
         return False
 
     cdef int keep_step(self, double end, const double *y, Taken step) except -1:
-        """Store a step: its end, the state there, its order, and the changes of its size."""
+        """Store a step: its end, the state there, its order, and its step-size factors."""
         self.keep_end(end)
         if self.count == self.ends_of_steps.shape[0]:
             self.ends_of_steps = longer(self.ends_of_steps)
@@ -386,14 +386,14 @@ cdef class Backward(Implicit):
         return self.ends_of_steps.nbytes + self.taken.nbytes
 
     def narrow(self, Field field):
-        """Prepare the adjoint of a run with a tangent that only controlled its steps; `field` is the one without it."""
+        """Prepare the adjoint of a run whose tangent only controlled the steps; `field` lacks that tangent."""
         cdef Py_ssize_t n = self.states
         self.start = self.start[:n].copy()
         self.set_field(field)
         self.work = np.zeros((8, n))
 
     def adjoint(self, Pullback pullback, cnp.ndarray g):
-        """Return the adjoint of the initial state, given that of the results of a run that was kept.
+        """Return the adjoint of the initial state, given the adjoint of the results of a stored run.
 
         `g` has the shape (copies, len(times) - 2, states). The adjoint of the parameters is ``pullback.parameters``.
         """

@@ -43,7 +43,7 @@ PERTURBATION = 10.0
 #: numbers of operands up to which products with tangents were measured to be faster than adjoints
 MAX_FORWARD, MAX_FORWARD_IMPLICIT = 4, 1
 
-#: bytes of steps that are kept after an adjoint, for others with the same operands
+#: bytes of steps that are kept after an adjoint, for later adjoints at the same operands
 MAX_KEPT = 16_000_000
 
 #: further options of `odeint`
@@ -108,7 +108,7 @@ class Integration:
         return self.perturbed(y) if perturbed.get() else y
 
     def first(self, times, start, parameters):
-        """Return the result of one of the first calls, which mostly have the same operands: f is compared with them."""
+        """Return the result of one of the first calls, which often have equal operands when f is compared."""
         known, first = (times.tobytes(), start.tobytes(), parameters.tobytes()), self._first
         if first and first[:3] == known:
             return first[3].copy()
@@ -161,7 +161,7 @@ class Integration:
         return np.cumsum([0, *map(math.prod, self.shapes)]).tolist()
 
     def run(self, times, start, parameters, memory):
-        """Integrate; return the stepper, which keeps its steps in this `memory` unless that is None, and the result."""
+        """Integrate; return the stepper, which keeps its steps in `memory` unless that is None, and the result."""
         if self.method != methods.SWITCHING:
             return self.run_by(self.method, times, start, parameters, memory)
         if not self._derived.get("is_stiff"):
@@ -174,7 +174,7 @@ class Integration:
         return self.run_by(methods.of_tangents("Radau", self.system.states), times, start, parameters, memory)
 
     def run_by(self, method, times, start, parameters, memory, monitor=None):
-        """Integrate by a method; see `run`. The monitor is told of each step; see `Stepper.watched`."""
+        """Integrate by a method; see `run`. The monitor is called with each step; see `Stepper.watched`."""
         try:
             return self._run_by(method, times, start, parameters, memory, monitor)
         except WiderPattern:
@@ -466,7 +466,7 @@ class Integration:
 
 
 class Adjoint:
-    """Call that returns F^T g, of shape (copies * (states + parameters),): its arguments are g, and those of F.
+    """Call that returns F^T g, of shape (copies * (states + parameters),); its arguments are g and those of F.
 
     `active` tells which adjoints are used: those of the initial states, and those of each parameter.
     """

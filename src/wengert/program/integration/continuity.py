@@ -49,7 +49,7 @@ def _has_fixed_jumps(code, has_branches):
 
 
 def _functions_of_time(code, values):
-    """Return which values depend on no other element of x than the first one, given the values in their order."""
+    """Return which values depend on no element of x but the first; the values are given in program order."""
     found: set = set()
     starting = set(code.inputs)  # x, and views that start as x does
     for v in values:

@@ -1,4 +1,4 @@
-"""Events of an integration as IR instructions: a call that finds their times, and one that limits derivatives.
+"""Events of an integration as IR calls: one finds the times of the events, the other limits derivatives.
 
 The times are roots of functions of time and state along the solution.  Their number is part of a recording: a program
 fails where there are more or fewer.  The derivatives are composed of other instructions, see
@@ -237,6 +237,6 @@ class Limited:
             expect(own == (_FLOAT, self.shape), "has an operand of another type")
 
 
-#: the times are found as constants; their derivatives are composed elsewhere
+#: the times count as constants here; their derivatives are composed elsewhere
 events_row = registry.Primitive("events", "constant", curvature="none", home=f"{__name__}.events_row")
 limited_row = program_row("limited", f"{__name__}.limited_row")

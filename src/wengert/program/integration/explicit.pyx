@@ -346,7 +346,7 @@ cdef class Explicit(Stepper):
         return 0 if self.is_full else self.spacing
 
     def narrow(self, Field field):
-        """Prepare the adjoint of a run with a tangent that only controlled its steps; `field` is the one without it."""
+        """Prepare the adjoint of a run whose tangent only controlled the steps; `field` lacks that tangent."""
         cdef Py_ssize_t n = self.states
         self.set_field(field)
         self.work = np.empty((2, n))
@@ -384,7 +384,7 @@ cdef class Explicit(Stepper):
         return 0
 
     def adjoint(self, Pullback pullback, cnp.ndarray g):
-        """Return the adjoint of the initial state, given that of the results of a run that was kept.
+        """Return the adjoint of the initial state, given the adjoint of the results of a stored run.
 
         `g` has the shape (copies, len(times) - 2, states). The adjoint of the parameters is ``pullback.parameters``.
         """

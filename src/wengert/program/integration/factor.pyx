@@ -91,7 +91,7 @@ cdef class Factor:
                 self.a[diagonal[i]] = real
 
     cdef void add(self, Py_ssize_t block, const double *values, double scale) noexcept nogil:
-        """Add a multiple of a Jacobian, given its nonzeros, to a block; these are counted by rows."""
+        """Add a multiple of a Jacobian, given its nonzeros by rows, to a block."""
         cdef const int *where = ints(self.where) + block * self.count
         cdef Py_ssize_t k
         if self.is_complex:

@@ -69,7 +69,7 @@ def with_random_direction(const double[:, ::1] x):
 
 
 def bound(kind, system, parameters, scales=None):
-    """Return a right-hand side, an instance of this class: one that was settled, or a new one."""
+    """Return a right-hand side of this class: a spare one, or a new one."""
     cdef Field found
     try:
         found = system.spare[kind].pop()
@@ -198,7 +198,7 @@ cdef class Field:
         return False
 
     def settle(self, bint is_kept=False):
-        """Tell the VM how often it ran, and be spare for other integrations, unless there will be more calls.
+        """Report the number of runs to the VM, and become spare for other integrations unless more calls follow.
 
         Where a new one would run on the LLVM tier, the buffers are returned.
         """

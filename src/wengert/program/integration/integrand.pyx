@@ -40,7 +40,7 @@ cdef class Callback:
     cdef dict rows
     cdef bint keeps_rows
     cdef object error
-    cdef object execute             # the program, if it takes several runs of its VM; else None
+    cdef object execute             # the program, if a call takes several runs of its VM; else None
 
     def __init__(self, program, places, bint keeps_rows):
         (example,) = program._example

@@ -10,7 +10,7 @@ import numpy as np
 #: methods with a stepper, explicit and implicit
 EXPLICIT = ("RK23", "RK45", "DOP853")
 IMPLICIT = ("Radau", "BDF")
-#: methods that are SciPy's own; tangents are by another one
+#: methods that SciPy runs; another method computes tangents
 FOREIGN = ("LSODA", "odeint")
 #: takes the place of those: DOP853, and Radau from where that finds the equations stiff
 SWITCHING = "DOP853 or Radau"
@@ -18,16 +18,16 @@ SWITCHING = "DOP853 or Radau"
 ACCURATE, ACCURATE_IMPLICIT = "accurate DOP853", "accurate Radau"
 NAMES = (*EXPLICIT, *IMPLICIT, *FOREIGN, SWITCHING, ACCURATE, ACCURATE_IMPLICIT)
 
-#: tolerances of the last three relative to the given ones: tangents add up the errors of the solution, DOP853
-#: interpolates over long steps, and tangents that are large for a short time, as at a jump of a relaxation oscillator,
-#: lose digits
+#: tolerances of the last three, relative to the given ones. They are tighter because tangents add up the errors of the
+#: solution, DOP853 interpolates over long steps, and tangents that are large for a short time, as at a jump of a
+#: relaxation oscillator, lose digits
 TOLERANCES = {SWITCHING: 0.002, ACCURATE: 0.002, ACCURATE_IMPLICIT: 0.03}
 
 #: relative tolerance below which they are not reduced
 MIN_TOLERANCE = 1e-13
 
-#: maximum number of states for which derivatives of BDF are by Radau, whose steps depend on no earlier ones: where
-#: tangents are large for a short time, those of BDF lose more digits
+#: maximum number of states for which Radau computes the derivatives of BDF. Its steps depend on no earlier ones; where
+#: tangents are large for a short time, BDF loses more digits
 MAX_COLLOCATED = 50
 
 _ROOT = math.sqrt(6)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-#: number of multiplications, plus a part of the cube of the size, up to which sparse factors are faster than dense ones
+#: sparse factors are faster than dense ones up to this many multiplications plus this fraction of the cube of the size
 #: (`python -m benchmarks.sparse_factors`)
 MAX_MULTIPLICATIONS, MAX_PART = 2000, 0.045
 

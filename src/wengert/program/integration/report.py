@@ -1,4 +1,4 @@
-"""Reports of how integrations are differentiated: the sensitivities, the method, its steps, and their memory."""
+"""Reports on the differentiation of integrations: sensitivities, method, steps, and their memory."""
 
 from __future__ import annotations
 

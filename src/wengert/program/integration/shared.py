@@ -23,10 +23,10 @@ from wengert.program.ir.ir import Listing, kind_of, operands
 from wengert.program.ir.opcodes import Op
 from wengert.program.program import Program
 
-#: number of systems that are kept, and largest size in bytes of what identifies one
+#: number of systems that are kept, and largest size of a key in bytes
 MAX_SYSTEMS, MAX_KEY = 16, 1_000_000
 
-#: integrations with kept results and steps that others with the same system may use
+#: the latest integrations, whose results and steps others with the same system may use
 _recent: deque = deque(maxlen=2)
 
 _systems: OrderedDict = OrderedDict()
@@ -36,7 +36,7 @@ _FLOAT = np.dtype(float)
 
 
 def shared_system(program: Program, states: int, record: Callable | None = None) -> System:
-    """Return the system of a right-hand side, one that was returned before if that has the same program.
+    """Return the system of a right-hand side; an earlier one if it has the same program.
 
     A program with branches has a system of its own, since others may be recorded for it: see `System.record`.
     """
@@ -84,7 +84,7 @@ def forget() -> None:
 
 
 def normal_form(code: Listing) -> Listing:
-    """Return the IR of a function of one array without dead code, in which parts of the input are views of it."""
+    """Return the IR of a function of one array without dead code, with parts of the input as views."""
     x = int(code.inputs[0])
     needed = needed_values(code, code.outputs)
     parts = parts_of(code, x, needed)
@@ -101,7 +101,7 @@ def normal_form(code: Listing) -> Listing:
 
 
 def _key(code, program, states):
-    """Return what determines the values of a program; None if that is large, or not known to compare by value."""
+    """Return a key of all that determines the values of a program; None if it is large or may not compare by value."""
     if sum(x.nbytes for x in code.arrays) + len(code) > MAX_KEY:
         return None
     own = states, program._exact, program._disabled, program._tier

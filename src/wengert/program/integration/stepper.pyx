@@ -26,7 +26,7 @@ cdef double TINY = 1e-300           # so that no scale is zero
 cdef double EPS = np.finfo(float).eps
 
 cdef enum:
-    DOUBTED = 3                     # steps, from one that was first rejected on, in which the right-hand side may jump
+    DOUBTED = 3                     # steps, from the first rejected one on, in which the right-hand side may jump
     MAX_DOUBTFUL = 300              # such steps that are noted
 
 
@@ -35,7 +35,7 @@ cdef double *doubles(array):
 
 
 cdef inline double largest(double x, double y) noexcept nogil:
-    """Return the larger of two numbers; y if one of them is NaN. C's function is not inlined, since it returns x."""
+    """Return the larger of two numbers; y if one of them is NaN. Unlike C's fmax, it is inlined."""
     return x if x > y else y
 
 
@@ -191,7 +191,7 @@ cdef class Stepper:
         return sqrt(found / (self.states // 2 if self.is_complex else self.states))
 
     cdef int doubt(self, double t, double proposed, double new, const double *y, const double *z) except -1:
-        """Note a step from state y to z, as ``(t, y, new, z)``, if it is shorter than proposed, or soon after such one.
+        """Note a step from state y to z, as ``(t, y, new, z)``, if it is shorter than proposed, or follows such a step.
 
         Steps are rejected at jumps of the right-hand side.
         """
@@ -225,7 +225,7 @@ cdef class Stepper:
 
     @property
     def stride(self):
-        """Number of steps from one state that is kept to the next; 0 if stages are kept too."""
+        """Number of steps between two states that are kept; 0 if stages are kept too."""
         return 0
 
     def at(self, double t):

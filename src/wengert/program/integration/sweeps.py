@@ -15,7 +15,7 @@ from wengert.program.integration.report import Taken
 #: tolerances of adjoint equations and of the solution in them, relative to the given ones
 CONTINUOUS_TOLERANCE, MIN_TOLERANCE = 0.03, 1e-13
 
-#: arrays of states that a continuous solution by SciPy takes for a step, by method; those of LSODA vary
+#: arrays of states per step in a continuous solution of SciPy, by method; LSODA's number varies
 ARRAYS_PER_STEP = {"RK23": 4, "RK45": 5, "DOP853": 8, "Radau": 4, "BDF": 7, "LSODA": 7}
 
 

@@ -99,7 +99,7 @@ class System:
 
     @functools.cached_property
     def tangents(self) -> tuple[np.ndarray, np.ndarray]:
-        """For each copy, the tangents of first order in its directions, 0 for none; and its order, their number."""
+        """For each copy, its first-order tangents by direction (0: none), and its order, which is their number."""
         starts = np.array(self._starts, np.intp)
         digits = np.arange(self.copies)[:, None] // starts % (1 + np.array(self.directions, np.intp))
         return np.ascontiguousarray(digits * starts), np.count_nonzero(digits, axis=1).astype(np.intp)
@@ -151,7 +151,7 @@ class System:
         return System(made, self.states, (*self.directions, count), self.primal)
 
     def _block(self, code, tangents, count):
-        """Append an array of the tangents of all copies, given for each output those in all directions."""
+        """Append an array of the tangents of all copies, given those of each output in all directions."""
         n, q = self.states, self.copies
         if q == 1:
             return tangents[0]
@@ -182,7 +182,7 @@ class System:
         return self._made("pullback", found, [given, *map(np.ones, self._shapes)])
 
     def _timed(self):
-        """Return the IR with the time as a second input, so that nothing is differentiated in it."""
+        """Return the IR with the time as a separate second input, so that it is not differentiated."""
         code, made = self.program._differentiable_ir(), Listing()
         type = kind_of(code, code.inputs[0])
         x, t = made.inputs = [made.add(Op.INPUT, type, 0), made.add(Op.INPUT, (_FLOAT, (1,), None), 1)]
@@ -300,7 +300,7 @@ def part(code: Listing, v: int, start: int, size: int) -> int:
 
 
 def inlined(code: Listing, other: Listing, inputs: list, known: dict | None = None) -> Listing:
-    """Append a program whose inputs, in the order of their positions, are these values; its outputs become those.
+    """Append a program with these values as inputs, in the order of their positions; return its outputs.
 
     The values of `known` are there.
     """
@@ -316,7 +316,7 @@ def inlined(code: Listing, other: Listing, inputs: list, known: dict | None = No
 
 
 def parted(code: Listing, other: Listing, x: int, place: tuple, value: int) -> Listing:
-    """Append a program of one array, which is x with a value stored at a contiguous place; parts are read from either.
+    """Append a program of one array: x with a value stored at a contiguous place; reads go directly to one of them.
 
     So the array is mostly not copied, and derivatives in x or the value are those of its parts.
     """

@@ -20,7 +20,7 @@ FOLDS = frozenset(("sum", "max", "min"))
 _MAX_SHOWN = 8
 
 
-#: whether calls with tolerances, whose ``compute.is_approximate`` is true, return results that differ by these
+#: whether calls with tolerances (``compute.is_approximate``) return results that are perturbed within them
 perturbed: ContextVar[bool] = ContextVar("wengert_perturbed", default=False)
 
 
@@ -166,7 +166,7 @@ def is_told(x) -> bool:
 
 
 def product_of(call):
-    """Return which product of two arrays a call without keywords computes, one of `PRODUCTS`; None for other calls."""
+    """Return the product of two arrays, one of `PRODUCTS`, that a call without keywords computes; else None."""
     if call.row is None or call.row.scalars not in PRODUCTS or len(call.args) != 2 or call.kwargs:
         return None
     return call.row.scalars

@@ -114,7 +114,7 @@ cdef class Listing:
         return code
 
     cdef int32_t adopt(self, Listing other, Py_ssize_t i, const int32_t *of, const int32_t *kinds=NULL) except -1:
-        """Append instruction `i` of a program with other tables; ``of[v]`` is the id here of its value `v`.
+        """Append instruction `i` of a program with other tables; ``of[v]`` is the id in this program of its value `v`.
 
         `kinds` translates type ids, if the caller has computed it with `kinds_of`.
         """

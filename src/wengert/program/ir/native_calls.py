@@ -64,7 +64,7 @@ def native_call(call: Call, types: list, dtype: np.dtype, shape: tuple) -> Nativ
         return None
     is_plain = not call.kwargs and all(type(x) is Operand for x in call.args)
     key = call.compute, call.row, (*call.args,) if is_plain else id(call.args), (*types,), dtype, shape
-    known = _found.get(key)  # a program has many calls alike, and passes ask again for each copy of a call
+    known = _found.get(key)  # a program has many similar calls, and passes look each copy of a call up again
     if known is not None and (is_plain or (known[1] is call.args and known[2] is call.kwargs)):
         return known[0]
     found = _native_call(call, types, dtype, shape)
@@ -75,7 +75,7 @@ def native_call(call: Call, types: list, dtype: np.dtype, shape: tuple) -> Nativ
     return found
 
 
-#: native calls, with the arguments to which they belong, by the callee, its arguments or their identity, and all types
+#: native calls and their arguments; the key is the callee, the values or identities of its arguments, and all types
 _found: dict = {}
 
 

@@ -334,7 +334,7 @@ def _getitem(call, given, dtype, shape):
 
 
 def rearrangement(call, given, dtype, shape):
-    """Copy elements whose source is known, found by the same call on their numbers."""
+    """Copy elements from known sources, which a call on element numbers has found."""
     operands, starts = [], [1]
 
     def numbers(argument):

@@ -40,7 +40,7 @@ class Packed(NamedTuple):
 
 
 class NativeCall(NamedTuple):
-    """A call as a kernel computes it: its operands and parameters, and the result that it writes."""
+    """A call in the form that a kernel takes: operands, parameters, and the result that it writes."""
 
     kernel: str
     operands: tuple
@@ -57,7 +57,7 @@ class Unsupported(Exception):
 
 
 TYPES = (BOOL, INT, DOUBLE, COMPLEX)
-#: dtypes that packing converts, to each dtype
+#: by target dtype: dtypes that packing converts
 _CONVERTED = {BOOL: (DOUBLE,), INT: (BOOL,), DOUBLE: (BOOL, INT), COMPLEX: (DOUBLE,)}
 
 
@@ -78,7 +78,7 @@ def type_of(types, argument):
 
 
 def packed(given, argument, dtype, shape=None, axes=None):
-    """Return an operand; `shape` is what it is broadcast to after its axes were permuted."""
+    """Return an operand that is broadcast to `shape` after its axes were permuted."""
     found, own = given(argument)
     if found != dtype and found not in _CONVERTED[dtype]:
         raise Unsupported
@@ -113,7 +113,7 @@ def bits(x):
 
 
 def rows_of(given, argument, axes, dtype=DOUBLE):
-    """Return an operand with some axes last, which form the rows; the other axes, and the number and length of rows."""
+    """Return an operand with some axes moved last as rows; also the other axes, and the number and length of rows."""
     _, shape = given(argument)
     ndim = len(shape)
     axes = range(ndim) if axes is None else axes if type(axes) is tuple else (axes,)

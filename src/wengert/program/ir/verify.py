@@ -51,7 +51,7 @@ TIERS = ("auto", "vm", "llvm")
 _NONE, _VALUE, _MAYBE, _INDEX = range(4)
 _HOLDS = {"": _NONE, "value": _VALUE, "value?": _MAYBE, "about": _MAYBE}
 
-#: these contents as an array, by column and opcode; index `Op.OPS` stands for invalid opcodes
+#: the same as an array by column and opcode; index `Op.OPS` stands for invalid opcodes
 _COLUMNS = np.zeros((3, Op.OPS + 1), np.int8)
 for _opcode, _row in ROWS.items():
     _COLUMNS[:, _opcode] = [_HOLDS.get(holds, _INDEX) for holds in _row.columns]

@@ -47,7 +47,7 @@ _NEGATIVE, _POSITIVE = OPCODES["negative"], OPCODES["positive"]
 # Limits on accumulated partials ("terms"), beyond which colouring is cheaper: benchmarks/sparse_plans.py compares them.
 #: terms of one value
 _MAX_TERMS_PER_VALUE = 96
-#: coordinate-form terms of one value; if there are more, they are merged into one
+#: limit on the coordinate-form terms of one value; more are merged into one
 _MAX_COORDINATE_TERMS = 12
 #: terms of all values: this many, or one for each instruction; a term takes about 10 us
 _MIN_TERM_LIMIT = 50_000
@@ -56,7 +56,7 @@ _SCALAR_TERM_FACTOR = 8
 #: coefficients of all terms: this many for each element of x and y, or the minimum
 _MAX_COEFFICIENTS_PER_ELEMENT = 400
 _MIN_COEFFICIENT_LIMIT = 1_000_000
-#: or, on average, this many coefficients for each element of any value, within a total (8 bytes each)
+#: or this many coefficients, on average, per element of a value, within a total (8 bytes each)
 _MEAN_COEFFICIENTS_PER_ELEMENT, _MAX_COEFFICIENTS = 24, 100_000_000
 #: simplification may shrink the operation count by this factor
 _SIMPLIFICATION_FACTOR = 2.0

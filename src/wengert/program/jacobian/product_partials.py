@@ -25,7 +25,7 @@ from wengert.program.jacobian.partial_terms import (
 from wengert.program.jacobian.term import Refused, Term
 
 _FLOAT = np.dtype(float)
-#: partials of a call in one operand, if they are computed, and if they are views of one array
+#: limit on the partials of a call in one operand: if they are computed, and if they are views of one array
 MAX_COMPUTED, _MAX_VIEWS = 9, 32
 #: more views than that are used if partials times terms of the operand do not exceed this
 _MAX_PRODUCTS = 96

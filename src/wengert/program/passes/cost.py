@@ -44,8 +44,8 @@ PACKED = 0.6
 MULTIPLY_ADD = 0.06
 #: reading or writing an element
 CALL_ELEMENT = 0.6
-#: a small product of matrices, which the VM computes itself: the product with the checks of its derivative, and a
-#: multiply-add; multiply-adds of the largest one
+#: a small matrix product, which the VM computes itself: fixed cost, with the checks of its derivative; cost of a
+#: multiply-add; and limit on its multiply-adds
 SMALL_PRODUCT, SMALL_MULTIPLY_ADD, MAX_SMALL_PRODUCT = 60.0, 0.1, 1 << 14
 #: factoring a matrix: per matrix, per element, and per multiply-add
 FACTORED, FACTORED_ELEMENT, FACTORED_MULTIPLY_ADD = 450.0, 2.0, 0.1
@@ -121,8 +121,8 @@ def _of_call(work, given, shapes, shape):
 #: time that an unrolled iteration saves per run; cost of unrolling per instruction on arrays, and per instruction
 UNROLLED_ITERATION = 500.0
 UNROLL_ARRAY, UNROLL_SCALAR = 1.2e4, 1e3
-#: preparing a Hessian, per instruction of the function on arrays and per other one; the share of the time of one
-#: product per direction that it saves
+#: preparing a Hessian: cost per instruction of the function on arrays, and per other instruction; and the share that it
+#: saves of the time of products direction by direction
 HESSIAN_ARRAY, HESSIAN_SCALAR, SAVED_BY_HESSIAN = 2.5e6, 1e5, 0.75
 
 # ---- stencil regions, see docs/explanation/decisions/0037-stencil-fusion.md

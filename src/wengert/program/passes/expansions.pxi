@@ -5,7 +5,7 @@
 
 #: source location of the guard on pivots: LAPACK's rounding may differ by an ulp, so that only calling f decides
 SINGULAR = "a matrix of numpy.linalg is singular"
-#: that of the guard on norms: at infinity the derivative is NaN by their rule, and 0 by that of the square root
+#: message of the guard on norms: at infinity, their rule gives the derivative NaN, and that of the square root gives 0
 INFINITE = "a norm of numpy.linalg is infinite"
 cdef int SQRT = OPCODES["sqrt"]
 
@@ -503,8 +503,8 @@ cdef dict EXPANSIONS = {
     "max": reduction_rule(fold_left_by("maximum"), 3),
     "min": reduction_rule(fold_left_by("minimum"), 3),
 }
-#: rules for programs that are only run: the derivative rules of these functions handle ties, infinities and singular
-#: matrices, which the derivatives of the expansions do not
+#: rules for programs that are not differentiated: unlike the derivative rules of these functions, derivatives of the
+#: expansions do not handle ties, infinities and singular matrices
 cdef dict EXPANSIONS_TO_RUN = {
     "var": variance_rule(False),
     "std": variance_rule(True),

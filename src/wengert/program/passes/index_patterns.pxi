@@ -17,7 +17,7 @@ cdef axes_of(const place[::1] at):
     cdef Py_ssize_t n = at.shape[0], apart = 1, run, line, i
     cdef int64_t step
     cdef list axes = []
-    while n > 1:  # innermost axis first; the starts of its rows, `apart` from each other, span the remaining axes
+    while n > 1:  # innermost axis first; the starts of its rows, at distance `apart`, span the remaining axes
         step, run = at[apart] - at[0], 2
         while run < n and at[run * apart] - at[(run - 1) * apart] == step:
             run += 1

@@ -1,7 +1,7 @@
 # Isomorphism classes of scalars; included by vectorise.pyx.
 #
-# Value numbering (Click 1995) in program order, where a class takes the place of a value: a scalar's class is looked up
-# by its opcode and the classes of its operands, in a hash table. Chains of additions become sums over classes of terms.
+# Value numbering (Click 1995) in program order, with classes instead of values: the class of a scalar is looked up by
+# its opcode and the classes of its operands, in a hash table. Chains of additions become sums over classes of terms.
 
 
 cdef int count_uses(Vectoriser packer) except -1:

@@ -67,7 +67,7 @@ def join_products(code: Listing) -> Listing:
 
 
 def _row(code, i, call) -> tuple[tuple, _Row] | None:
-    """Return what products must share to be joined, and the row that product i would be; None for other calls."""
+    """Return the key that products must share to be joined, and the row of product i; None for other calls."""
     if product_of(call) not in ("matmul", "dot") or [type(x) for x in call.args] != [Operand, Operand]:
         return None
     if call.args != _TWO_OPERANDS:
@@ -87,7 +87,7 @@ def _row(code, i, call) -> tuple[tuple, _Row] | None:
 
 
 def _part(code, v) -> tuple[int, int, tuple, tuple] | None:
-    """Return the value that v is a part of, with offset, shape and strides; None if it is no array of float64."""
+    """Return the array that v is a part of, with offset, shape and strides of v; None if it is not of float64."""
     dtype, shape, strides = kind_of(code, v)
     if dtype != _FLOAT or not shape:
         return None
@@ -99,7 +99,7 @@ def _part(code, v) -> tuple[int, int, tuple, tuple] | None:
 
 
 class _Joined(NamedTuple):
-    """The rows of one product, in the order of their vectors, and the views that are its factors."""
+    """The rows of one joined product, in the order of their vectors, and the views that are its factors."""
 
     rows: list[_Row]
     sources: tuple[int, int]

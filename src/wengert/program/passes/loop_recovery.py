@@ -58,8 +58,8 @@ _WINDOW_LENGTH = 4
 _MAX_PERIODS = 6
 #: instructions of a program below which loops over small arrays stay unrolled
 _MIN_ROLLED_LENGTH = 200
-#: length of programs whose loops over scalars stay unrolled, elements of arrays that count as scalars, and share of the
-#: instructions that may be calls or have larger arrays
+#: loops over scalars stay unrolled in programs up to this length; limit on the elements of arrays that count as
+#: scalars, and on the share of calls and of instructions on larger arrays
 _MAX_SCALAR_LENGTH, _MAX_TINY, _MAX_HEAVY_SHARE = 1 << 17, 4, 0.05
 #: up to this many elementwise instructions, unrolled code is faster: the VM fuses it into one pass over the elements
 _MAX_FUSED_INSTRUCTIONS = 2000
@@ -92,7 +92,7 @@ def recover_loops(code):
 
 
 def _is_mostly_scalar(code):
-    """Return whether a program is so short, and has so few calls and so few arrays that stay arrays, that loops cost.
+    """Return whether loops would not pay: the program is short, with few calls and few arrays that stay arrays.
 
     Other passes take 0.1 us for an instruction on scalars, less than the search for loops.
     """
@@ -348,7 +348,7 @@ class _Candidate:
         self.broken, self.starts = broken, starts
 
     def _is_table(self, values):
-        """Return in which iterations an operand is a constant like the last one, so that a table can hold them."""
+        """Return in which iterations an operand is a constant of the last one's type, so that a table can hold it."""
         search = self.search
         op = search.op[values]
         is_constant = (op == Op.CONST) | (op == Op.ARRAY) | search.is_fill[values]
@@ -442,7 +442,7 @@ class _Candidate:
         return lasts, stacks
 
     def _depths(self):
-        """Return the largest loop-carried distances at which instructions are read, of those with one."""
+        """Return the largest loop-carried distance at which each instruction is read, if it is carried at all."""
         found: dict[int, int] = {}
         for key, back in self.back.items():
             if back:

@@ -116,7 +116,7 @@ cdef int spread(Listing code, Py_ssize_t i, unsigned char *marks) except -1:
 
 
 def with_one_guard(Listing code):
-    """Return the program with one guard for all sums of squares that are checked for NaN, or the same program.
+    """Return the program with one guard for all sums of squares that are checked for NaN; itself if there are few.
 
     Such a sum is not negative, so that their total is NaN only if one of them is.
     """

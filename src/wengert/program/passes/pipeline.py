@@ -236,7 +236,7 @@ def _eliminate_dead_code(code, run):
 
 
 def _forward_stores(code, run):
-    """Forward stores to loads. Programs without stores were simplified when they were made, so they are skipped."""
+    """Forward stores to loads, in programs with stores: others were already simplified when they were made."""
     is_new = code is not run.start
     if not (is_new or simplify.contains(code, Op.PLACE)):
         return code
@@ -288,7 +288,7 @@ def _recover_small_loops(code, state):
 
 
 def _with_expanded_calls(code, run):
-    """As `_scalarise_calls`, before loops are unrolled, so that no call is expanded in each iteration."""
+    """As `_scalarise_calls`, before loops are unrolled, so that a call is not expanded once per iteration."""
     if not (run.has("scalarise") and any(map(scalarise.is_expanded_late, code.calls))):
         return code
     found = scalarise.replace_small_arrays(code, to_run=True)

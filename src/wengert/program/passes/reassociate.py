@@ -94,7 +94,7 @@ class _Reassociation:
         self.readers = self.readers_of((code.op == Op.ISNAN) | (code.op == Op.CALL) | (is_array & (code.type > 1)))
 
     def readers_of(self, is_wanted):
-        """Map values, at least those that `is_wanted` marks, to the instructions that read them; -1: an output."""
+        """Map values, at least those marked by `is_wanted`, to the instructions that read them; -1: an output."""
         code, found = self.code, {}
         reads = np.zeros(len(code), bool)
         named = _columns()[code.op]
@@ -239,7 +239,7 @@ class _Reassociation:
         return None
 
     def unscaled(self, v):
-        """Return (matrix, constant) if v is their product, or a view of it, without other uses; else None."""
+        """Return (matrix, constant) if v is their product, or a view of it, and has no other use; else None."""
         scaled = self.a[v] if self.op[v] == Op.VIEW else v
         if self.op[scaled] != _MULTIPLY or not (self.is_read_once(v) and self.is_read_once(scaled)):
             return None

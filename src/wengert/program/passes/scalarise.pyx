@@ -36,7 +36,7 @@ from wengert.program.ir.call_rules import filled, placed
 
 cdef enum:
     MAX_SIZE = 16               # elements of an array that is replaced by scalars
-    MAX_REDUCED = 64            # elements of an array up to which its reduction is expanded, which saves a Python call
+    MAX_REDUCED = 64            # reductions of arrays up to this size are expanded, which saves a Python call
     MAX_PRODUCTS = 64           # multiplications of a matrix product that is expanded
     MAX_EQUATIONS = 3           # order of a linear system that is expanded
     MIN_INSTRUCTIONS = 4        # instructions on small arrays, below which a program is left alone

@@ -51,9 +51,9 @@ _MIN_COVERAGE = 0.3
 _MIN_SAVED_PER_CALL = 1500.0
 #: nanoseconds that it must be able to save per slice: finding boxes takes about 100 us per slice
 _MIN_SAVED_PER_SLICE = 300.0
-#: elements of a row that counts as short, which the VM copies together with others
+#: limit on the elements of a short row; the VM copies short rows together
 _MAX_SHORT_ROW = 66
-#: words of nodes that hold an array, and of those that add
+#: kinds of nodes that hold an array, and kinds that add
 _ARRAY_WORDS, _ADDERS = ("set", "add", "array"), ("add", "sum")
 #: limit on instructions times candidates for the greedy search of vectors to store
 _MAX_SEARCH_SIZE = 400
@@ -89,7 +89,7 @@ def fuse_stencils(code: Listing, is_compiled: bool = False, runs: int = 1) -> Li
 
 
 class _Node:
-    """How an array is made: filled with a scalar, another array, a box of one set or added to, or a sum of two."""
+    """How an array is made: a fill, another array, an array with a box set or added to, or a sum of two arrays."""
 
     __slots__ = ("adds", "box", "first", "second", "value", "word")
 
@@ -259,7 +259,7 @@ class _StencilFusion:
 
     @functools.cached_property
     def own_reads(self):
-        """Counts how often each array is read in order to add to its own elements."""
+        """For each array, the number of reads that only serve to add to its own elements."""
         return collections.Counter(self.a[view] for _, view in self.additions.values())
 
     # ------------------------------------------------------------------------------------------ expressions
@@ -377,7 +377,7 @@ class _Sum:
         self.is_profitable = self._find_grid() and self._find_boxes(node) and self._saves()
 
     def renamed(self, v, values):
-        """Return the same sum of other values, given by a dict from the values of this one."""
+        """Return this sum with its values replaced, by a dict from old to new values."""
         found = copy.copy(self)
         found.v = v
         if self.is_profitable:
@@ -573,7 +573,7 @@ class _Sum:
         return self._at(self.fusion.same(v), inside, lengths)
 
     def _at(self, v, inside, lengths):
-        """Return a value at a box of its elements, given as (start, axis of the value) for each grid axis."""
+        """Return a box of a value, given (start, axis of the value) for each grid axis."""
         fusion = self.fusion
         if fusion.kind[v] <= 1:
             return int(self.of[v])

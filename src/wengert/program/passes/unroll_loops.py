@@ -29,14 +29,14 @@ from wengert.program.passes.loop_recovery import FLAG, VALUE_COLUMNS
 _FLOAT = np.dtype(float)
 #: instructions that cost little to lower
 _FREE = marked(frozenset((Op.INPUT, Op.CONST, Op.ARRAY, Op.VIEW, Op.PACK)))
-#: limits on the instructions of unrolled loops, on those with arrays, and on those in loops of mostly scalar code
+#: limits on the instructions of unrolled loops: all; those with arrays; and those with arrays in mostly scalar loops
 _MAX_LENGTH, _MAX_ARRAYS, _MAX_ARRAYS_AMONG_SCALARS = 1 << 17, 2000, 4000
 #: share of the instructions with arrays in mostly scalar code
 _MAX_SHARE = 0.1
 
 
 def unroll_short_loops(code: Listing, optimised: Callable[[Listing], Listing] = lambda body: body) -> Listing:
-    """Return the program with its loops unrolled if they are short; the same program if not, or if there are none.
+    """Return the program with its short loops unrolled; the same program if there are none.
 
     `optimised` is applied to the bodies first.
     """
@@ -72,7 +72,7 @@ def _short_loops(code):
 
 
 def _array_count(body):
-    """Return the number of instructions that the VM lowers one by one: those with arrays, and calls."""
+    """Return the number of instructions that the VM lowers one at a time: calls, and those with arrays."""
     return int((((body.type > FLAG) & ~_FREE[body.op]) | (body.op == Op.CALL)).sum())
 
 
@@ -111,7 +111,7 @@ class _Unroller:
         return self.made
 
     def _readers(self, op):
-        """Return the loops, and the instructions that read their results or parts of these, in order."""
+        """Return the loops, and the instructions that read their results or parts of results, in order."""
         code, columns = self.code, (self.code.a, self.code.b, self.code.c)
         long = np.flatnonzero((op == Op.CALL) | (op == Op.PACK)).tolist()
         is_part, found = np.zeros(len(code), dtype=bool), np.zeros(len(code), dtype=bool)
@@ -131,7 +131,7 @@ class _Unroller:
             self.made.take(self.code, ids, self.of)
 
     def _value(self, v):
-        """Return the new id of a value, which is stored first if only its parts are known."""
+        """Return the new id of a value; if only its parts have one, store these first."""
         if self.of[v] < 0:
             if v in self.stacks:
                 self.of[v] = self._stored(self.stacks[v], kind_of(self.code, v))

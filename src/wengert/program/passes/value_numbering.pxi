@@ -83,7 +83,7 @@ cdef class ValueTable:
         return 0
 
     cdef int32_t find_call(self, int32_t i) except -1:
-        """Return the first call that is equal to this one, the newest; drop this one from the table if it is found."""
+        """Return the first call that is equal to call i, the newest; if there is an earlier one, drop call i."""
         cdef list known
         call = self.code.calls[len(self.code.calls) - 1]
         self.reset_users(i)

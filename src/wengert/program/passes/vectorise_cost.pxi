@@ -1,6 +1,6 @@
 # Cost estimates for packing scalars into arrays, in nanoseconds; included by vectorise.pyx.
 #
-# Bounds that need less than the packed program come first: the largest possible gain, and then the least possible cost.
+# Two bounds are tested before the packed program is built: the largest possible gain, and then the least possible cost.
 
 # in nanoseconds
 cdef double SCALAR_COST = model.SCALAR, FUNCTION_COST = model.SCALAR_FUNCTION

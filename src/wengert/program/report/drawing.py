@@ -76,7 +76,7 @@ def _draw_scalars(ax, code, found, in_sums, colours):
 
 
 def _draw_program(ax, code, colours):
-    """Draw the instructions of a program as boxes, each above those that it reads."""
+    """Draw the instructions of a program as boxes, each above the boxes of its operands."""
     table = rows(code)
     read = _read(code, table)
     height: dict = {}

@@ -1,4 +1,4 @@
-# Powell's hybrid method for systems of equations, as a state machine that is told their values; included.
+# Powell's hybrid method for systems of equations, as a state machine that takes their values; included.
 #
 # It takes the steps of MINPACK's hybrj, or of hybrd, which takes differences, up to rounding: Broyden's updates of the
 # Jacobian are added to it as it is, and it is factorised anew for each step.  A run that does not converge as MINPACK's

@@ -237,7 +237,7 @@ cdef class Lanes:
 
     def check(self, linear, cnp.ndarray rows, shared, polish, limits, cnp.ndarray weights, cnp.ndarray out,
               cnp.ndarray accepted):
-        """Check all roots before derivatives are taken; write the points for these to `out`, and which are accepted.
+        """Check all roots before derivatives are taken; write where to differentiate to `out`, and which are accepted.
 
         Parameters and result are those of `solve`, where the starts are the roots; see `Bound.settled`.
         """
@@ -299,7 +299,7 @@ cdef class Lanes:
         return begin_check(check, n, <LU>self.factors[lane], data, limits)
 
     cdef Py_ssize_t start_all(self, Py_ssize_t count, shared, const double *given, Py_ssize_t k, double *z) except -1:
-        """Give each lane a system, if there are enough; return the number of the next one."""
+        """Give each lane a system as long as there are any; return the number of the next system."""
         cdef Py_ssize_t lane
         if self.shared is not None:
             self.shared[...] = shared
@@ -308,7 +308,7 @@ cdef class Lanes:
         return self.width
 
     cdef void start(self, Py_ssize_t lane, Py_ssize_t member, const double *given, Py_ssize_t k, double *z) noexcept:
-        """Take a system, the first one again if there are no more."""
+        """Start a system in a lane; an idle lane (member -1) repeats the first system."""
         cdef Lane *at = &self.lanes[lane]
         cdef Py_ssize_t i
         at.state = STARTING if member >= 0 else IDLE
@@ -356,7 +356,7 @@ cdef inline int advance(Py_ssize_t n, Lane *at, double *z, const double *found, 
 
 cdef inline int begun(Py_ssize_t n, Lane *at, double *z, const double *found, Py_ssize_t width, double tol,
                       Py_ssize_t maxiter) noexcept nogil:
-    """Begin a step at `x`, given equations and Jacobian there; return the status at the end, otherwise 0."""
+    """Begin a step at `x`, given equations and Jacobian there; return the final status, or 0 if there is none yet."""
     cdef Py_ssize_t i
     cdef double least = at.floor, change = 0.0, d
     cdef bint is_root = True

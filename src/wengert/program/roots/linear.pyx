@@ -271,7 +271,7 @@ cdef class Linear:
         return Linear, (self.n, self.rows, self.columns, self.is_banded, self.pattern is not None)
 
     cdef LU take(self):
-        """Return memory for factors, that of the last ones if it is free; append it to `spaces` afterwards."""
+        """Return memory for factors, reusing free memory; the caller appends it to `spaces` afterwards."""
         return self.spaces.pop() if self.spaces else LU(self)
 
     def solve(self, data, b, bint transposed):

@@ -1,4 +1,4 @@
-# Solvers of one equation with one unknown, as state machines that are told the values of the function; included.
+# Solvers of one equation with one unknown, as state machines that take the values of the function; included.
 #
 # Each is the algorithm of SciPy's function of that name, in the same order of operations, so that it takes the same
 # iterates: `brentq`, `brenth`, `bisect`, `ridder` and `toms748`, and `newton` with and without slopes.
@@ -17,7 +17,7 @@ cdef enum:
 
 SCALAR_METHODS = ("brentq", "brenth", "bisect", "newton", "secant", "ridder", "toms748")
 
-#: absolute difference of function values up to which inverse interpolation is not used, and relative one of points
+#: inverse interpolation is not used for closer function values (absolute) or points (relative)
 cdef double CLOSE_VALUES = 2.0 ** -47, CLOSE_POINTS = 2.0 ** -52
 
 

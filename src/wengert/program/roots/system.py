@@ -35,7 +35,7 @@ MAX_DENSE_UNKNOWNS = 500
 #: width of a band up to which its factors are always faster than others
 MAX_NARROW = 16
 
-#: maximum number of multiplications of sparse factors, relative to those of a band, for which they are faster
+#: sparse factors are faster than banded ones up to this fraction of their multiplications
 MAX_PART_OF_BAND = 0.25
 
 #: maximum number of systems that one run of a program evaluates
@@ -123,7 +123,7 @@ class System:
             self.program._memoised(("lanes", differs, lanes.width, has_slopes), list).append(lanes)
 
     def arranged(self, count: int, x: np.ndarray, leaves: tuple) -> tuple:
-        """Return which leaves differ between systems, rows of x and of these, and the other leaves or None."""
+        """Return which leaves differ between systems, a row of x and these per system, and the other leaves or None."""
         differs = tuple(np.ndim(leaf) > len(shape) for leaf, shape in zip(leaves, self.shapes[1:]))
         columns = [np.reshape(x, (-1, self.linear.n))]
         columns += [np.reshape(leaf, (count, -1)) for leaf, each in zip(leaves, differs) if each]

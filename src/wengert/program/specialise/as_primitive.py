@@ -120,7 +120,7 @@ class Entry:
 
 
 class _Derived:
-    """A derivative of a program, with directions as further inputs; derived again when its rules branch differently."""
+    """A derivative of a program, with directions as further inputs; derived anew when rules branch differently."""
 
     def __init__(self, program: Program, make: Callable, kinds: list):
         self.program = program
@@ -144,7 +144,7 @@ class _Derived:
 
 
 class _Parts:
-    """Concatenates scalars and arrays into one 1-D array and splits it again; leaves a single one unchanged."""
+    """Concatenates scalars and arrays into one 1-D array and splits it again; a single one stays as it is."""
 
     def __init__(self, shapes: list):
         self.shapes = shapes

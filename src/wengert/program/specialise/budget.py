@@ -8,7 +8,7 @@ MIN_REPLAYS_PER_TRACE = 16
 #: traces allowed in addition
 MAX_FREE_TRACES = 32
 
-#: traces in a row without a replay after which calls run uncompiled for a while, longer after each further one
+#: after this many traces without a replay, calls run uncompiled for a while, and for longer after each further trace
 MAX_IDLE_TRACES = 4
 
 #: number of such calls from which recordings are called of no use

@@ -11,7 +11,7 @@ from wengert.containers import children_of
 from wengert.transforms.operators import Operator
 from wengert.transforms.second import HVP, Hessian
 
-#: rows of a Hessian from which on it is checked by one product, whose time is that of a few gradients
+#: minimum number of rows of a Hessian that is checked by one product, which takes as long as a few gradients
 _MIN_ROWS = 4
 #: elements of arrays that are compared at once, in cache
 _PART = 1 << 13

@@ -74,10 +74,10 @@ __all__ = ["Compiled", "alive"]
 #: all live compiled functions, for `wengert.clear_caches`
 alive: weakref.WeakSet = weakref.WeakSet()
 
-#: number of calls that may write outer state before f is given up; an object may fill a cache on its first calls
+#: number of calls that may write outer state before f runs uncompiled for good: an object may fill a cache at first
 MAX_SIDE_EFFECTS = 3
 
-#: number of scanned code objects that did not run above which the state of f is captured anew, without them
+#: if more scanned code objects than this did not run, the state of f is captured anew without them
 MAX_IDLE_CODE = 8
 
 _NONE: frozenset = frozenset()
@@ -409,7 +409,7 @@ class Compiled(Checked):
         return None if self._eager or reading is None else table, reading
 
     def _capture(self, others, in_derivative, fixed):
-        """Return the captured state of f; None if f must run first, to tell which of the code that it reaches runs."""
+        """Return the captured state of f; None if f must run first, to show which code that it reaches does run."""
         is_free = self._ran is None and not (in_derivative or self._scans_all)
         limit = MAX_UNSEEN_FUNCTIONS if is_free else sys.maxsize
         captures = Captures(self.f, others, in_derivative, (*self.constant, *fixed), self._ran, limit, self._pins)
@@ -699,7 +699,7 @@ class Compiled(Checked):
 
 
 class CompiledBatch(Compiled):
-    """A compiled function that solves equations, at many points at once; it is compared with f at the first one."""
+    """A compiled function that solves equations at many points at once; only the first point is compared with f."""
 
     def __init__(self, f, *options):
         super().__init__(f, *options)

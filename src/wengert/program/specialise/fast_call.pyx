@@ -249,7 +249,7 @@ cdef class Caller(Vectored):
 let_vector(Caller)
 
 
-# NumPy's context variable for floating-point error handling, and the last state of it that raises nothing.
+# NumPy's context variable for floating-point error handling, and its latest state that raises nothing.
 cdef object handling = getattr(np._core._multiarray_umath, "_extobj_contextvar", None), quiet = None
 
 

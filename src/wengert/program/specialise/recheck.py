@@ -18,10 +18,10 @@ __all__ = ["Checked", "restored"]
 
 #: difference of a replay from f, in ulps of the largest magnitude, above which f is traced again to find the reason
 MAX_ULPS = 512
-#: growth of a difference that was already attributed to rounding, above which f is traced again
+#: factor by which a difference attributed to rounding may grow before f is traced again
 MAX_ROUNDING_GROWTH = 8
 
-#: difference from f, relative to that which perturbed integrations cause, that counts as within their tolerances
+#: a difference from f is within the tolerances of integrations up to this multiple of what perturbing them causes
 MAX_PERTURBATIONS = 10
 
 

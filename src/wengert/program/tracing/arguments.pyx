@@ -34,7 +34,7 @@ cdef class Template:
     """A guard on one value; equivalent to comparing `wengert.program.tracing.pytree.key_of`."""
 
     cdef bint take(self, object x, list leaves, list operands) except -1:
-        """Check a value and append its plain leaves to `leaves`, its leaves as given, traced or not, to `operands`."""
+        """Check a value; append its leaves to `operands`, and their plain values to `leaves`."""
         cdef Py_ssize_t i
         given = x
         if operands is not None and self.form <= ARRAY:

@@ -281,7 +281,7 @@ def lower_where(Definitions ssa, list args, list values, Node node):
 
 
 cdef list operands_of(Definitions ssa, list args, list values, Node node, tuple dtypes):
-    """Return the operands of a predicate in the shape of its result; None unless each has one of these dtypes."""
+    """Return the operands of a predicate, broadcast to its result; None unless all have one of these dtypes."""
     cdef int32_t v
     if node.kwargs:
         return None

@@ -178,7 +178,7 @@ cdef object code_of(PyFrameObject *frame):
 
 
 cdef bint is_pure_code(Observer observer, PyFrameObject *frame) except -1:
-    """Return whether a frame's code is pure, by its own module or, if that decides nothing, by its caller's."""
+    """Return whether a frame's code is pure, judged by its module or, if that is not conclusive, by its caller's."""
     cdef PyFrameObject *back
     cdef bint is_pure
     code = code_of(frame)

@@ -17,7 +17,7 @@ class NotHere(NotReplayable):
 
 
 class Uncopied(NotHere):
-    """While f is traced, a function runs itself instead of its copy, so it takes captured values for constants."""
+    """While f is traced, a function runs instead of its copy, so that it treats captured values as constants."""
 
 
 class NotSeen(NotHere):

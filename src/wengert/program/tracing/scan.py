@@ -81,12 +81,12 @@ _BYTES = (bytearray, array.array, memoryview, np.void)
 _BEHIND = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()), super, types.MethodWrapperType)
 
 
-#: types whose contents f sees through stand-ins, as far as they are copied
+#: types whose contents f sees through stand-ins where they are copied
 _READ_THROUGH = {types.ModuleType, types.CellType, *TABLES}
 
 
 class Doubt(NamedTuple):
-    """An object that cannot be watched: the name by which it was reached (None if by no name), and a description."""
+    """An object that cannot be watched: the name through which it was reached, or None, and a description."""
 
     name: Any
     text: str
@@ -164,7 +164,7 @@ class Scan:
         self.names = {each for each in constant if type(each) is str}
         self.constants = [each for each in constant if type(each) is not str]
         self.loaded, self.is_dynamic = set(), False
-        if ran is not None:  # the names that the code loads are known, so that one pass is usually enough
+        if ran is not None:  # the names that code loads are known in advance, so that one pass is usually enough
             for node in nodes:
                 if type(node) is types.FunctionType and code_key(node.__code__) in ran and knows_bytecode():
                     self.loaded |= read(node.__code__).loaded
@@ -426,7 +426,7 @@ class Scan:
         self.enter(f.__wrapped__)
 
     def codes_of_cached(self, f):
-        """Return the code that a cached function reaches, and whether its results depend on its arguments only."""
+        """Return the code that a cached function reaches, and whether its results depend only on its arguments."""
         inner = Scan(f.__wrapped__, (), self.lowered, (*self.names, *self.constants), cached=self.cached)
         held = [value for _, value in inner.watched.values() if value is not ABSENT]
         holds = any(not is_atom(type(place.read())) or not place.is_fixed for place in inner.places.values())

@@ -4,7 +4,7 @@
 cdef class BoundRun(Repeated):
     """A VM bound to input and output arrays of float64 in C order, whose elements the caller changes between runs."""
 
-    cdef Machine owner, vm          # the VM that the program has, and the one that runs: the same, or its LLVM tier
+    cdef Machine owner, vm          # the VM of the program, and the VM that runs: the same one, or its LLVM tier
     cdef Workspace w
     cdef list held                  # the arrays
     cdef list moved                 # pairs of a Value and the array to which it is copied after each run

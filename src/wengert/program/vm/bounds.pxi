@@ -1,6 +1,6 @@
 # Bounds checks, included by machine.pyx: a debug build (WG_DEBUG) checks each VM instruction before it first runs.
 #
-# After lowering, all addresses that the VM computes are known: slots by index, array elements by offsets and strides.
+# After lowering, all addresses that the VM computes are known: slots by their index, elements by offset and strides.
 # Only the indices of a GATHER are data; they are a constant, which ir/verify.py checks.
 
 

@@ -83,7 +83,7 @@ cdef int let_vector(type kind) except -1:
 
 
 cdef class Runner(Vectored):
-    """A callable that runs a program for arguments that fit its guards, and passes other calls to ``_call``.
+    """A callable that runs a program if the arguments pass its guards, and passes other calls to ``_call``.
 
     `_run` takes leaves and output arrays.  `_restore` builds the result from the outputs; None if the result is the
     single output, of shape `_shape`, for which `_direct` is the faster path if it is not None.

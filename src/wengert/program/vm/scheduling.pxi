@@ -229,7 +229,7 @@ cdef bint may_sink(Lowering low, Py_ssize_t i, Py_ssize_t s, Py_ssize_t t, const
 
 cdef Py_ssize_t array_read(Lowering low, Py_ssize_t i, Py_ssize_t s, Py_ssize_t size, const int32_t *reader,
                            Py_ssize_t found, int depth) except? -1:
-    """Return the one large array that an instruction of step `s` reads, with those that it alone reads.
+    """Return the only large array that an instruction of step `s` reads, and the arrays that only it reads.
 
     SMALL_ARRAYS if it reads only arrays of few elements that are broadcast, which stay in the cache; NO_ARRAY if none,
     and MANY_ARRAYS if several, or if it cannot move.

@@ -4,7 +4,7 @@ cdef int helpers = 0                # additional threads that share blocks of lo
 
 
 def forget_helpers():
-    """Forget the helper threads in the child of a fork, which does not inherit them; it then runs alone."""
+    """Forget the helper threads in the child of a fork: it does not inherit them, and runs without helpers."""
     wg_forget_helpers()
 
 

@@ -8,7 +8,7 @@ cdef list FIRST = [0.0, -math.inf, math.inf]        # neutral elements of the re
 
 
 cdef struct InStep:
-    # a value that a vector step reads or computes; -1 for what it does not have
+    # a value that a vector step reads or computes; -1 in fields that do not apply
     int32_t value
     int32_t walk                # of its elements
     int32_t memory              # walk from its lowest address, as gathers read it

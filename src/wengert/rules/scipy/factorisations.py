@@ -50,7 +50,7 @@ def plain(fun):
 
 @dispatched
 def signs(v, reference):
-    """Return the sign by which to multiply each column of `v` so that it matches `reference`."""
+    """Return the sign of each column of `v` for which it matches that of `reference`."""
     inner = np.sum(np.conj(v) * reference, axis=-2)
     return np.where(inner.real < 0, -1.0, 1.0)
 
@@ -77,7 +77,7 @@ def cholesky_adjoint(factor, g):
 
 
 def matmul(a, b):
-    """Multiply matrices by SciPy's BLAS; its arrays are in Fortran's order, so that it multiplies the transposes."""
+    """Multiply matrices by SciPy's BLAS; arrays are in Fortran order there, so the transposes are multiplied."""
     if not (np.ndim(a) == np.ndim(b) == 2 and a.dtype == b.dtype == np.float64):
         return np.matmul(a, b)
     return importlib.import_module("scipy.linalg.blas").dgemm(1.0, b.T, a.T).T

@@ -98,7 +98,7 @@ def _inv(a, overwrite_a=False, check_finite=True, *, assume_a=None, lower=False)
     return np.linalg.inv(matrix_read(as_array(a), assume_a, lower))
 
 
-#: size from which a triangular system is solved by its own LAPACK routine; programs solve smaller ones faster by LU
+#: minimum size for which LAPACK's triangular solver is used; programs solve smaller systems faster by LU
 MIN_TRIANGULAR = 16
 
 

@@ -291,7 +291,7 @@ def _peak_widths(x, peaks, rel_height=0.5, prominence_data=None, wlen=None):
 
 @dispatched
 def groups(p, tol):
-    """Return the number of the group of each root: those within `tol` of its first one."""
+    """Return the group number of each root; a group is the roots within `tol` of its first root."""
     p, found = np.asarray(p), np.full(len(p), -1)
     for i, first in enumerate(p):
         if found[i] < 0:

@@ -306,7 +306,7 @@ by_formula(surface_values, surface)
 
 
 class Fitpack:
-    """Formulas in place of FITPACK, ``scipy.interpolate._fitpack``; its other functions are SciPy's, of plain data."""
+    """Formulas in place of FITPACK, ``scipy.interpolate._fitpack``; other functions stay SciPy's, for plain data."""
 
     def __init__(self, module):
         self._module = module

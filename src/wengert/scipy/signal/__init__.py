@@ -21,7 +21,7 @@ _registry.by_formula(_signal.unique_roots, _rules.unique_roots)
 
 
 def _declare(module):
-    """Declare public functions of a SciPy module by those of second copies, which are made when they are called."""
+    """Declare public functions of a SciPy module by those of a copy of the module, made at their first call."""
     original = _importlib.import_module(module)
     proxies = _rules.Functions(module)
     for name in namespace.public_names(original):

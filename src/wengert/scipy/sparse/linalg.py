@@ -113,7 +113,7 @@ def _transposed_product(A, y):
 
 
 def _plain_operator(A):
-    """Return an operator on plain vectors; if it has no adjoint, that of its derivative."""
+    """Return an operator on plain vectors; if it has no adjoint, with the adjoint of its derivative."""
 
     def adjoint(y):
         try:

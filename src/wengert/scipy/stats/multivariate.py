@@ -20,7 +20,7 @@ from wengert.scipy import copies, namespace, objects, special
 _stats = importlib.import_module("scipy.stats")
 _original = importlib.import_module("scipy.stats._multivariate")
 _covariance = copies.second_copy("scipy.stats._covariance")
-#: names that the copy has in common with the original, since their replacements take long to load
+#: names that the copy shares with the original, since their replacements take long to load
 _SHARED = ("norm", "invgamma", "binom", "directional_stats")
 _copy = copies.second_copy(
     "scipy.stats._multivariate", **{name: vars(_original)[name] for name in _SHARED if name in vars(_original)}

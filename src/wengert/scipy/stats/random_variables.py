@@ -84,7 +84,7 @@ _solved, _base._solve_bounded = _base._solve_bounded, _solution
 
 
 def _between(name):
-    """Return a method of two quantiles, which stores the ends of the support in them, also if they are traced."""
+    """Return a method that stores the ends of the support in two quantiles, even if they are traced."""
     original = getattr(_base, name)
 
     def call(self, x, y, *args, **options):
@@ -101,7 +101,7 @@ for _name in ("_cdf2", "_ccdf2", "_logcdf2", "_logccdf2"):
 
 
 def _of_logarithm(name):
-    """Return a method of truncated distributions whose values SciPy integrates, by its logarithm, which it does not."""
+    """Return a method of truncated distributions by its logarithm, since SciPy integrates only the method itself."""
     original = getattr(_copy.TruncatedDistribution, f"_{name}_dispatch")
 
     def dispatched(self, x, *args, method=None, **params):

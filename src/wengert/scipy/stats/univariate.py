@@ -171,8 +171,8 @@ def _triangle_cdf(x, c):
     return np.where(is_left, x * x / rise, 1 - (1 - x) ** 2 / fall)
 
 
-#: Formulas with which distribution functions are differentiated.  SciPy's own give the same values, but derivatives
-#: without digits in a tail: that of (1 + x^-c)^-d in d is a multiple of log(1 + x^-c).
+#: Formulas with which distribution functions are differentiated.  SciPy's own formulas give the same values, but
+#: inaccurate derivatives in a tail: that of (1 + x^-c)^-d in d is a multiple of log(1 + x^-c).
 _IN_TAILS = {
     ("burr", "_cdf"): lambda x, c, d: np.exp(-d * np.log1p(x**-c)),
     ("burr", "_sf"): lambda x, c, d: -np.expm1(-d * np.log1p(x**-c)),
