@@ -1034,7 +1034,7 @@ def compile(
     constant: Any = (),
     disable: str | Collection[str] = (),
 ) -> Callable:
-    """Record a function when it is first called, and replay it without Python afterwards.
+    """Record a function when it is first called, and replay the recording without Python afterwards.
 
     Derivatives of a compiled function are compiled: ``grad(compile(f))`` and ``compile(grad(f))`` are equivalent.
 

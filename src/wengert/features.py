@@ -25,7 +25,7 @@ has_matvec = hasattr(np, "matvec")  # 2.2, and vecmat
 
 
 def is_masked_array(cls: type) -> bool:
-    """Return whether a class is that of masked arrays, without importing `numpy.ma`, which is slow."""
+    """Return whether a class is `numpy.ma.MaskedArray`, without importing `numpy.ma`, which is slow."""
     module = sys.modules.get("numpy.ma")
     return module is not None and issubclass(cls, module.MaskedArray)
 

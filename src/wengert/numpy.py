@@ -455,7 +455,7 @@ def _as_strided(x, shape=None, strides=None, subok=False, writeable=True):
 
 
 def _hasattr(x, name, /):
-    """``hasattr``, which answers for a traced value as for the plain one, without reading the attribute."""
+    """``hasattr``, with the answer of the plain value for a traced one; the attribute is not read."""
     if not (_var.is_var(x) and isinstance(name, str)):
         return hasattr(x, name)
     return _builtins.any(name in vars(base) for base in _var.class_of(x).__mro__)
@@ -872,7 +872,7 @@ class _Submodule(_types.ModuleType):
 
 
 class _Polynomials(_types.ModuleType):
-    """``numpy.polynomial``, as a second copy of its code that calls the functions of this module."""
+    """A copy of ``numpy.polynomial`` whose code calls the functions of this module."""
 
     def __getattr__(self, name):
         return getattr(_polynomials(), name)

@@ -355,7 +355,7 @@ _math_fma = row("math.fma", "elementwise", partials=(lambda v, x, y, z: y, lambd
 
 
 def wrong_count(fun):
-    """Return a function that calls `fun` with a wrong number of arguments, for its error."""
+    """Return a function that calls `fun` with a wrong number of arguments, so that `fun` raises its own error."""
     return lambda *args: fun(*var.plain(args))
 
 
@@ -484,7 +484,7 @@ def to_complex(real: Any, imag: Any = None) -> Any:
 
 
 def total(iterable, /, start=0):
-    """``sum`` from Python 3.12 on, which adds Python floats with a correction of their rounding errors."""
+    """``sum`` from Python 3.12 on, which compensates for rounding errors when it adds Python floats."""
     items = [start, *iterable]
     if not any(map(var.holds_float, items)) or not all(x.__class__ in (int, float) for x in items):
         return sum(items[1:], start)

@@ -148,7 +148,7 @@ _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 
 
 def generators_of(step: Callable, others: list) -> list:
-    """Random generators among the arguments of a step and in the variables, defaults and attributes that it reads."""
+    """Return the random generators in arguments of a step and in variables, defaults and attributes that it reads."""
     found: dict[int, Any] = {}
 
     def look(x, depth):

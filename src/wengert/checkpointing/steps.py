@@ -132,7 +132,7 @@ class Steps(Replay):
         return [own(leaf) for leaf in leaves]
 
     def columns(self, rows: list, leaves: list) -> list:
-        """Collected items, each leaf stacked; `leaves` of the last state give the shapes if there are none."""
+        """Return the collected items, stacked leaf by leaf; without any, `leaves` of the last state give the shapes."""
         if rows:
             return [np.stack(column) if is_number(column[0]) else list(column) for column in zip(*rows)]
         if callable(self.collect):

@@ -88,7 +88,7 @@ class Schedule:
         return itertools.chain(sweep(self, 0, self.n, self._slot) if self.n else (), (End(),))
 
     def _slot(self, kept):
-        """Slot of a state that is stored while `kept` others are.
+        """Return the slot of a state that is stored while `kept` others are stored.
 
         The states stored first are used least often, so they are on disk: the multistage rule of Stumm and Walther.
         """
@@ -247,7 +247,7 @@ def list_capacities(n, capacity, ram, disk=0):
 
 
 def _thresholds(capacities):
-    """Price from which on a segment is divided rather than taped, per number of stored states.
+    """Return, per number of stored states, the price above which a segment is divided rather than taped.
 
     A segment with capacity w_0 that is divided down to capacity w_j, its left parts taped, covers w_0 + ... + w_j steps
     and costs w_0 + ... + w_(j - 1) extra ones. The smallest price at which some j beats w_0 at no cost is the minimum

@@ -9,11 +9,11 @@ halve.  Newton's method, step-size control and the like have no such variable.
 MIN_RATIO, MAX_RATIO = 0.3, 0.75  # of successive widths: bisection 1/2, golden section 0.62, thirds 2/3
 TOLERANCE, INTEGER_TOLERANCE = 1e-6, 0.3  # of the ratio: rounding of floats, and of halved indices
 cdef double SHORTEST = 0.29, LONGEST = 0.76  # the same with a margin for rounding
-MIN_RATIOS, MIN_RATIOS_OF_GUESS = 3, 5  # equal ones in a row; after an unequal first one
+MIN_RATIOS, MIN_RATIOS_OF_GUESS = 3, 5  # equal ratios in a row; the same after an unequal first ratio
 
 
 cdef class Track:
-    """Follows the size of an interval or of a step; sizes are lists with one number for each element of an array."""
+    """Tracks the size of an interval or step; a size is a list with one number per element of an array."""
 
     cdef list size, first_ratios
     cdef object ratio  # of the second and later ones, or None
@@ -197,7 +197,7 @@ cdef double as_float(value) except? -1.0:
 
 
 cdef tuple moved(tuple key, dict before, dict now):
-    """Return old size, new size, and for each element whether the upper end moved, or whether the point rose.
+    """Return old size, new size, and for each element whether the upper end moved or the point increased.
 
     The size of a point is that of its step, and has no old value.  Return None if not exactly one end moved.
     """

@@ -50,7 +50,7 @@ def lifted_by():
 
 
 def lifted_around():
-    """Function that lifts new arrays in the innermost block of `lifting`, also inside a derivative there; or None."""
+    """Return the function that lifts new arrays in the innermost block of `lifting` or a derivative in it; or None."""
     found = _lifting.get()
     return None if found is None else found[0]
 
@@ -86,7 +86,7 @@ _ended: ContextVar = ContextVar("wengert_ended", default=None)
 
 
 def unrecorded(reason: str, is_lasting: bool = False) -> Unrecorded:
-    """Return an error that ends the recording; `until_recorded` raises it even if the caller does not."""
+    """Return an error that ends the recording; if the caller does not raise it, `until_recorded` does."""
     error = Unrecorded(reason, is_lasting)
     if (errors := _ended.get()) is not None:
         errors.append(error)
@@ -236,7 +236,7 @@ def passive() -> Iterator[None]:
 def remember(error: Refusal, *others) -> None:
     """Note an error at the enclosing derivatives, or at `others` if given."""
     found = set(others or holders())
-    if others:  # the enclosing ones noted it at its creation
+    if others:  # the enclosing derivatives noted it when it was created
         found.difference_update(holders())
     if found:
         text, place = str(error), where(caller())

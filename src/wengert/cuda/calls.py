@@ -201,7 +201,7 @@ class Run:
         return size if chunk != "auto" else min(size, MAX_CHUNK)
 
     def _compute(self, wheres):
-        """Compute the chunks; each is copied back after the next one has started."""
+        """Compute the chunks; copy each back after the next one has started."""
         batch, device = self.batch, self.device
         for other in {given.stream for given in batch.given} - {None, batch.stream}:
             device.wait(device.stream(other))

@@ -40,7 +40,7 @@ def _controls() -> list[tuple[Callable, Callable]]:
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Block in which BLAS uses one thread, in the whole process; blocks of several threads may overlap."""
+    """A block in which BLAS uses one thread in the whole process; blocks of several threads may overlap."""
     global _depth, _before
     with _lock:
         if not _depth:

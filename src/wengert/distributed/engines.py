@@ -61,7 +61,7 @@ def cores() -> int:
 class Engine:
     """Where tasks run."""
 
-    #: whether tasks run in this process, so that nothing is pickled
+    #: whether tasks run in this process without pickling
     is_local = False
 
     #: number of workers, where it is known
@@ -183,7 +183,7 @@ class _Flight:
 
 
 def _next_of(ended):
-    """Wait for an item of a queue; Ctrl-C ends the wait on every platform, which it does not without a timeout."""
+    """Wait for an item of a queue, with a timeout, so that Ctrl-C ends the wait on every platform."""
     while True:
         with contextlib.suppress(queue.Empty):
             return ended.get(timeout=0.2)

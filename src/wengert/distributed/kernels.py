@@ -41,7 +41,7 @@ THETA_ALONE = "derivatives are taken with respect to theta alone, so pass the va
 
 
 class Structure:
-    """Structure of a container, which builds a container from a vector of all numbers in it.
+    """Structure of a container; builds a container from a vector of all its numbers.
 
     `leaf_of` converts a leaf to a traced value, an array, or a NumPy scalar.
     """

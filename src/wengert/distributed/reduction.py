@@ -40,7 +40,7 @@ class PairwiseSum:
         self.max_nodes = max(self.max_nodes, len(self._nodes))
 
     def nodes(self) -> list[tuple[int, int, np.ndarray]]:
-        """Return the nodes that have no sibling yet, from left to right: level, index and sum."""
+        """Return the nodes without a sibling so far, from left to right, as (level, index, sum)."""
         return [(*place, self._nodes[place]) for place in sorted(self._nodes, key=_first)]
 
     def total(self) -> np.ndarray:
@@ -146,7 +146,7 @@ def simulate(
 
 
 def _nodes_of(first, last, level):
-    """Nodes of the summands from `first` to `last`, which start at a node of the given level."""
+    """Return the nodes of the summands from `first` to `last`; `first` is where a node of the given level starts."""
     while first < last:
         while first + (1 << level) > last:
             level -= 1

@@ -47,7 +47,7 @@ UNDECIDED = 1e-8
 #: multipliers below this fraction of the terms of the gradient of the Lagrangian are rounding errors
 ROUNDING = 1e-10
 
-#: singular values and components of unit vectors below this are zero: the rows depend on each other
+#: singular values, and components of unit vectors, below this count as zero: the rows are linearly dependent
 DEPENDENT = 1e-10
 
 #: relative weights below this are zero in a combination of constraints
@@ -100,7 +100,7 @@ class Conditions:
 
 @dataclass
 class Solution:
-    """Active set of a solution, and the unknowns of its conditions, as found and as improved by Newton's method.
+    """Active set of a solution, and the unknowns of its conditions: as found, and as improved by Newton's method.
 
     `side` has an element for each variable, followed by one for each constraint: -1 at the lower limit, 1 at the upper
     limit, otherwise 0. `correction` is the largest relative change of x by Newton's method.
@@ -153,7 +153,7 @@ class Problem:
         )
 
     def reads_traced_limits_only(self, x: np.ndarray) -> bool:
-        """Return whether objective and constraints depend on no traced values, other than by their limits."""
+        """Return whether objective and constraints depend on traced values only through their limits, if at all."""
         return not (holds_traced(self.objective(x)) or any(holds_traced(c.value(x)) for c in self.constraints))
 
     def moves(self, x: np.ndarray, side: np.ndarray) -> np.ndarray:

@@ -173,7 +173,7 @@ def _solved(operator, b):
 
 
 class _Solvable:
-    """The matrix or its transpose, by products, with the solvers of both."""
+    """A matrix or its transpose, given by products, with the solvers of both."""
 
     def __init__(self, system, shape, is_transposed=False):
         self.system, self.unknowns, self.is_transposed = system, shape, is_transposed

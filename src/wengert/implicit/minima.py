@@ -35,8 +35,8 @@ from wengert.implicit.theorem import (
 #: maximum number of variables for which the default solver of `minimum` uses the Hessian as a matrix
 MAX_HESSIAN_SIZE = 500
 
-#: maximum violation of constraints relative to x, and slope of the Lagrangian relative to that of the objective, of a
-#: solution without derivatives
+#: limits for a solution without derivatives: violation of constraints relative to x, and slope of the Lagrangian
+#: relative to that of the objective
 TOLERANCE = 1e-6
 
 

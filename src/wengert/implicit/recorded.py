@@ -427,7 +427,7 @@ class _Slices:
 def sliced(
     around: Any, f: Callable, x: Any, shape: tuple, name: str, takes_complex: bool = False, known: Collection = ()
 ) -> Part:
-    """Trace `f` at a new unknown of a recording, and return the slice of its result, of the given shape.
+    """Trace `f` at a new unknown of a recording, and return the slice that computes its result, of the given shape.
 
     Parameters
     ----------
@@ -463,7 +463,7 @@ class _MoreLeaves(BaseException):
 
 
 class Part:
-    """Slice of the IR that computes one value from one unknown and from earlier values.
+    """A slice of the IR: the instructions that compute one value from one unknown and earlier values.
 
     Constants, views and values that are not floats are included, so all leaves are arrays of floats, or of complex
     numbers if the slice takes these.

@@ -209,7 +209,7 @@ def _rebuilt(x, memo):
 
 
 def _changed(items, memo):
-    """Return the items stripped; None if none changed, or if there are too many to inspect."""
+    """Return the items with plain values; None if no item changed, or if there are too many to inspect."""
     if len(items) > MAX_ITEMS and not (var.holds_traced(items) or any(type(item) is Slot for item in items)):
         return None
     found = [stripped(item, memo) for item in items]
@@ -248,7 +248,7 @@ _EMPTY = types.CellType()
 
 def _object(x, memo):
     if type(memo) is _Abstraction and not (_slots(type(x)) and not hasattr(type(x), "_wengert_whole")):
-        x = original(x)  # the object of a proxy; one with slots that f created is no proxy
+        x = original(x)  # the object of a proxy; an object with slots that f created is no proxy
     space = getattr(x, "__dict__", {})
     slots = [name for name in _slots(type(x)) if hasattr(x, name)]
     values = _changed([*space.values(), *[getattr(x, name) for name in slots]], memo)

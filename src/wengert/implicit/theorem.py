@@ -292,7 +292,7 @@ def _as_floats(x, name):
 
 
 def total_order(r) -> int:
-    """Total order of the derivatives that `r` depends on, summed over their levels."""
+    """Return the total order of the derivatives that `r` depends on, summed over levels."""
     total = 0
     while var.holds_traced(r):
         level = var.level_of(r)

@@ -7,5 +7,5 @@ from collections.abc import Callable
 
 #: builds a `wengert.cuda.Kernel` from a program and the options of `Program.to_cuda`
 make_kernel: Callable
-#: builds a `wengert.program.swept.Stacked`, the program of a dense Jacobian that runs one sweep per row or column
+#: builds a `wengert.program.swept.Stacked`, a dense Jacobian's program that runs one sweep per row or column
 stacked_jacobian: Callable

@@ -30,7 +30,7 @@ class _NotBatchable(Exception):
 
 
 class _OfElement:
-    """The values that a mapped function captures, for the function of one element."""
+    """The captured values of a mapped function, as seen by the function of one element."""
 
     def __init__(self, reading: Any):
         self.leaves, self.aliases, self.operands = reading.leaves, reading.aliases, reading.operands

@@ -63,7 +63,7 @@ class Paths:
         return [program._memoised("system", functools.partial(System, program)) for program in self.programs]
 
     def take(self, leaves: Iterable) -> Bound:
-        """Return the equations at these leaves, for native solvers; give them back afterwards."""
+        """Return the equations at these leaves, for native solvers; the caller gives them back afterwards."""
         bound = self._bound.pop() if self._bound else None
         if bound is None or not bound.is_current:
             bound = Bound(self)
@@ -258,7 +258,7 @@ class _Derived:
         return max(0, self.positions[k] - self.solution.first + 1)
 
     def begin(self, directions):
-        """Create the inputs: directions, solution, operands, known values; return the first and F's inputs."""
+        """Create the inputs (directions, solution, operands, known values); return the directions and F's inputs."""
         given = [self.input(kind) for kind in directions]  # Python 3.12.1 would take `type` for a local below
         y = self.input(self.types[0])
         operands = [self.input(self.types[self.leaf(k)]) for k in range(len(self.positions))]

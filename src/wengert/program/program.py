@@ -97,7 +97,7 @@ class Program(Runner):
     # only if the function has some
     _rolls_scalars = False  # whether loops over scalars are rolled too
     _unrolls = True  # whether loops with short bodies are unrolled before the program runs
-    _later: tuple | None = None  # after how many calls another form of the program pays, and a function that builds it
+    _later: tuple | None = None  # number of calls after which another form pays, and a function that builds it
     _gathers = True  # whether stencil fusion runs
     _keeps_arrays = False  # whether derivatives skip scalar replacement, because it did not pay for the function
     _tier = "auto"  # see `tiered`

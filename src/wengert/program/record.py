@@ -129,7 +129,7 @@ def trace(
         raise NotReplayable(reason)
     try:
         return _traced(lambda bound: bound, f, args, kwargs, reading, exact, disabled)
-    except NotReplayable:  # for example a solver, of which there are programs, is called within a derivative
+    except NotReplayable:  # for example, a derivative calls a solver, which only programs support
         if type(f) is not Elementwise or not _is_of_scalar(f, args):
             raise
         program = _traced(_innermost_function, f, args, kwargs, reading, exact, disabled)

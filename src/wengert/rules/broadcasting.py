@@ -42,7 +42,7 @@ def sum_reduced(t, x, axis=None, keepdims=False):
 
 
 def source_ids(x):
-    """Return 1, 2, 3, ... in the shape of `x`: a rearrangement of it shows the source of each element."""
+    """Return 1, 2, 3, ... in the shape of `x`, so that a rearrangement shows the source of each element."""
     return np.arange(1, np.size(x) + 1).reshape(shape_of(x))
 
 

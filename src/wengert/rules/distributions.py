@@ -256,7 +256,7 @@ row(
 
 
 def kolmogorov_density(x):
-    """Minus the derivative of ``kolmogorov``, by the theta series that converges fast at each x."""
+    """Return minus the derivative of ``kolmogorov``, by whichever theta series converges fast at x."""
     is_far = np.greater(x, 0.8)
     far, near = np.where(is_far, np.minimum(x, 100.0), 1.0), np.where(is_far, 0.5, x)
     outer = sum((-1) ** (k + 1) * k * k * np.exp(-2.0 * k * k * far * far) for k in range(1, 8))

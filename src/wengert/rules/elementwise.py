@@ -200,7 +200,7 @@ elementwise(np.arctan, lambda y, x: 1 / (1 + x * x), domain=(ANY,), taylor=taylo
 
 
 def arctan2_partial(y, a, b, side):
-    """Return b / (a^2 + b^2), or -a / (a^2 + b^2), without overflow; 0 at the origin and where one is infinite."""
+    """Return b / (a^2 + b^2), or -a / (a^2 + b^2), without overflow; 0 at the origin and where a or b is infinite."""
     found = arctan2_partials(a, b, side)
     if found is not None:
         return found

@@ -107,7 +107,7 @@ def gather_weighted(t, shares):
 
 
 def interp_along_table(t, x, shares):
-    """Tangent of the interpolant from that of a table; `shares` are those of ``as_row(x)``."""
+    """Return the tangent of the interpolant from that of a table; `shares` are those of ``as_row(x)``."""
     found = gather_weighted(t, shares)
     return found if ndim_of(x) else found[..., 0]
 
@@ -199,7 +199,7 @@ def convolution_offset(a, v, mode):
 
 
 def correlation_offset(a, v, mode):
-    """As `convolution_offset`, but NumPy swaps the operands if the second is longer, which rounds the other way."""
+    """As `convolution_offset`, where NumPy swaps the operands if the second is longer, so that the offset rounds up."""
     shorter = min(np.size(a), np.size(v))
     return full_offset(a, v, mode, shorter // 2 if np.size(v) > np.size(a) else (shorter - 1) // 2)
 

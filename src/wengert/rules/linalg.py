@@ -334,7 +334,7 @@ def memoised(fun):
 
 
 def is_zero_cotangent(g):
-    """Return whether a cotangent is identically 0; a traced one may be 0 here and still have a derivative."""
+    """Return whether a cotangent is identically 0; a traced one that is 0 may still have a derivative."""
     return type(g) is np.ndarray and not np.any(g)
 
 

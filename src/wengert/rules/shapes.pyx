@@ -245,7 +245,7 @@ cdef double strong_product(double a, double b) noexcept:
 
 @cython.cdivision(True)
 def interpolated_values(ybar, x, xp):
-    """Return the cotangent of the values of a table, given that of the interpolants; None unless all are plain."""
+    """Return the cotangent of the values of a table, given that of the interpolants; None if an array is not plain."""
     cdef Table table
     cdef Py_ssize_t k, i, count = 1
     cdef double place, cotangent
@@ -342,5 +342,5 @@ def logaddexp_partials(a, b, rate):
 
 
 def arctan2_partials(a, b, side):
-    """Return the partials of ``arctan2`` in operand 0 or 1; None for other arrays than plain ones."""
+    """Return the partials of ``arctan2`` in operand 0 or 1; None if an array is not plain."""
     return partials(arctan2_slope, a, b, side)

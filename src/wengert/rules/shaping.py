@@ -392,7 +392,7 @@ structural(quantile_places, None, places_wrt_fraction, jvp=(None, push_places), 
 
 
 def count_all(a, axis):
-    """Return the number of elements that each quantile is taken of."""
+    """Return the number of elements in each sample of which a quantile is taken."""
     reduced = from_end(axis, ndim_of(a))
     return np.full([n for i, n in enumerate(shape_of(a), -ndim_of(a)) if i not in reduced], length(a, axis))
 

@@ -81,7 +81,7 @@ def hazard(x, terms=40):
 
 
 def log_ndtr_partial(y, x):
-    """Ratio of density and distribution function; far left both underflow, after a loss of digits."""
+    """Return the ratio of density and distribution function; far to the left both lose digits and underflow."""
     ratio = 1 / sqrt(2 * pi) * exp_minus_square(x, 0.5) / sp.ndtr(x)
     return np.where(np.less(x, -5.0), hazard(x), ratio)
 

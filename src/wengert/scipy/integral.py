@@ -207,7 +207,7 @@ class Partials:
 
     @contextlib.contextmanager
     def at(self, values):
-        """Yield a function of x that returns the matrix of partials as a 1-D array, by rows; or many of them."""
+        """Yield a function of x that returns the matrix of partials, or many of them, by rows in a 1-D array."""
         with in_c(self, values) as found:
             if found is not None:
                 yield found

@@ -286,7 +286,7 @@ def _make_ndbspl(points, values, k=3, **options):
     """Interpolate along each axis in turn; SciPy solves all equations at once, by default iteratively."""
     solver = options.get("solver")
     if solver is not None and solver is vars(_sparse_solvers).get(solver.__name__):
-        options["solver"] = solver.__wrapped__  # SciPy's function, by which it chooses its further options
+        options["solver"] = solver.__wrapped__  # SciPy compares it with its own function to choose further options
     made = _grids_of_scipy.make_ndbspl(points, _var.plain(values), k, **options)
     if not _var.is_traced(values):
         return NdBSpline._of(made)

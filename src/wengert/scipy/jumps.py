@@ -22,7 +22,7 @@ MAX_INTERVALS, MAX_ENDS = 12, 100
 INSIDE = 2.0**-20
 
 def subintervals(report: Any, a: float, b: float) -> np.ndarray:
-    """Return the final subintervals of an adaptive rule of `scipy.integrate`, given its report, the narrowest first.
+    """Return the final subintervals of an adaptive rule of `scipy.integrate`, narrowest first, from its report.
 
     Their shape is (n, 2).
     """

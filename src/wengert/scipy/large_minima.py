@@ -22,7 +22,7 @@ MIN_PROGRAM_SIZE = 200
 
 
 def use_program(arguments: dict) -> bool:
-    """Replace functions in the arguments of `minimize` by those of a program, if they have no derivatives.
+    """Replace functions in the arguments of `minimize` that have no derivatives by functions of a program.
 
     Return False, with the arguments unchanged, if the problem is small, if it has derivatives or other options of its
     own, or if a function cannot be compiled.
@@ -69,5 +69,5 @@ def _is_plain(constraint):
 
 
 def _sparse(constraint):
-    """Return a linear constraint with a sparse matrix, as SciPy requires beside other sparse Jacobians."""
+    """Return a linear constraint with a sparse matrix, as SciPy requires if other Jacobians are sparse."""
     return scipy.optimize.LinearConstraint(sparse.csr_array(constraint.A), constraint.lb, constraint.ub)

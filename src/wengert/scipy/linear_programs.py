@@ -110,7 +110,7 @@ def milp(call):
 
 
 def _is_single(constraints):
-    """Return whether the plain constraints of `milp` are one, as an object or as its arguments."""
+    """Return whether the plain constraints of `milp` are a single one, as an object or as its arguments."""
     if isinstance(constraints, scipy.optimize.LinearConstraint) or hasattr(constraints[0], "toarray"):
         return True
     try:

@@ -176,7 +176,7 @@ def minimize(call):
 
 
 def scalar_valued(f, has_gradient=False):
-    """Wrap f for differentiation: SciPy accepts a one-element array as a scalar, and a gradient beside the value."""
+    """Wrap f for differentiation: SciPy accepts a one-element array as a scalar, and a pair of value and gradient."""
     if hasattr(type(f), "__wengert__") and not has_gradient:
         return f
 

@@ -32,7 +32,7 @@ from wengert.program.signature import Form, Result, Slot
 from wengert.program.tracing.refusals import NotReplayable
 from wengert.program.tracing.trace import recording
 
-#: order of the highest partial derivatives with a program, and maximum number of elements of its result
+#: highest order of partial derivatives with programs, and maximum number of elements of the result
 MAX_ORDER, MAX_ELEMENTS = 2, 4096
 
 #: number of callbacks of a program that are kept

@@ -27,7 +27,7 @@ MESSAGES = {
 
 
 class Newton:
-    """The method with its options, as programs call it, and on functions."""
+    """The method with its options, for equations that are programs and for functions."""
 
     #: whether it uses sparse Jacobians
     takes_sparse = True

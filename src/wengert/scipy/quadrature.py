@@ -485,7 +485,7 @@ def quad_vec(name, given):
 
 
 class _Inner:
-    """Integrals over all variables but the outermost, as a function of it: what `scipy.integrate.nquad` integrates."""
+    """The function of the outermost variable that `scipy.integrate.nquad` integrates: the integral over all others."""
 
     def __init__(self, func, ranges, opts):
         self.func, self.ranges, self.opts = func, ranges, opts

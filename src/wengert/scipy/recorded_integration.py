@@ -464,7 +464,7 @@ class _Recorded:
         return [self.program(part, x) for part in self.event_parts]
 
     def event(self, g, times, roots, rates):
-        """Return the times of the events of a function, given as constants, and the states there.
+        """Return the times of the events of a function, given as constants, and the states at these times.
 
         Two chord steps from the root, which change no number, have the first two derivatives of the root.
         """

@@ -46,7 +46,7 @@ from wengert.transforms.explain import remark
 #: number of points at which the recorded right-hand side is compared with the function, and the largest difference
 CHECKED_POINTS, MAX_DEVIATION = 5, 1e-9
 
-#: errors that mean that there is no program of the right-hand side
+#: errors that mean that the right-hand side has no program
 _REFUSALS = (
     NotDerivable,
     NotReplayable,
@@ -151,7 +151,7 @@ class Native:
             plain = solution.run(start[None], parameters[None])
             self.is_continuous = has_fixed_jumps(system)
             count = np.size(self.p) + (start.size if var.is_traced(self.y) else 0)
-            for each in (system, *system.others):  # so that what has no derivative is replayed
+            for each in (system, *system.others):  # so that systems without derivatives are replayed too
                 if solution.integration.is_forward(count):
                     each.pushed(count)
                 else:

@@ -32,7 +32,7 @@ from wengert.program.integration.methods import RADAU
 #: number of steps, from the first rejected one on, in which the right-hand side may jump
 DOUBTED = 3
 
-#: number of such steps that are kept
+#: limit on the number of such steps that are kept
 MAX_DOUBTFUL = 300
 
 
@@ -194,7 +194,7 @@ def _interpolant_of(method, f, t, h, y, new, slopes):
 
 
 def interpolant(method: type, t: float, h: float, y: Any, new: Any, slopes: Any) -> tuple:
-    """Return the parts of the segment of a step from `y` to `new`, which are linear in these and the slopes."""
+    """Return the parts of the segment of a step from `y` to `new`; they are linear in both and in the slopes."""
     make = _dop853 if issubclass(method, DOP853) else _polynomial
     return make(method, t, h, y, new, slopes)
 

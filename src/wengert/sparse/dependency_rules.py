@@ -163,7 +163,7 @@ def sets_of_call(deps: CallDependence):
 
 
 def _by_pattern_of_row(deps):
-    """Set ids according to the pattern of the row; None if there is no pattern or it does not apply."""
+    """Return set ids by the pattern of the row; None if there is no pattern or it does not apply."""
     if deps.row.kind == "custom":
         return _custom(deps)
     pattern = deps.row.dependence
@@ -347,7 +347,7 @@ def solved(deps):
 
 
 def scattered(deps):
-    """Each element depends on that of the base and on the values added to it."""
+    """Each element depends on the element of the base and on the values added to it."""
     base, at, values = deps.row.dependence
     indices = deps.known(deps.call.args[at])
     if indices is None:

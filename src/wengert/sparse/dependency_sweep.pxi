@@ -138,7 +138,7 @@ cdef class Sweep:
             self.last[v] = <int32_t>i
 
     cdef int find_uses(self, list results) except -1:
-        """Count the reads of each value by what the results depend on; 0 for a value without reads or derivative."""
+        """Count the reads of each value by instructions that the results depend on; 0 if it has no derivative."""
         cdef Py_ssize_t i, j
         cdef int32_t v
         cdef int32_t operands[3]

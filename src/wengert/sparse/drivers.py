@@ -42,7 +42,7 @@ from wengert.transforms.costs import (
     units_cost,
 )
 
-#: fraction of nonzeros above which products with all unit vectors take as long as those with a colouring's seeds
+#: fraction of nonzeros above which products with all unit vectors take no longer than with a colouring's seeds
 _MAX_DENSITY = 0.75
 
 #: range of the exponent of 2 in the perturbation, in units in the last place, that exposes rounding errors
@@ -190,14 +190,14 @@ class SparseOperator(operators.Derivative):
         return by_products if prefers_colouring(made._estimated_time, by_products[0]._estimated_time) else (made, plan)
 
     def _is_dense_accumulation(self, pattern, program):
-        """Whether an ndarray is cheaper than a sparse array: it takes the same operations, and filling in zeros."""
+        """Return whether an ndarray is cheaper than a sparse array: as many operations, plus those to fill in zeros."""
         if not isinstance(self.sparse, str):
             return False
         zeros = math.prod(pattern.shape) - pattern.nnz
         return prefers_ndarray(program._operation_count, program._operation_count + SPARSE_COSTS.zero * zeros)
 
     def _is_dense(self, pattern, colours, f):
-        """Return whether an ndarray is cheaper, where it takes products with all unit vectors on one side."""
+        """Return whether an ndarray is cheaper, if it takes products with all unit vectors on one side."""
         if not isinstance(self.sparse, str):
             return False
         m, n = pattern.shape

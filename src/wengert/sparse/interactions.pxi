@@ -91,7 +91,7 @@ def interactions(Sets sets):
 
 cdef int unite_partners(Sets sets, Pairs pairs, Py_ssize_t low, Py_ssize_t high, int64_t[::1] counts,
                         int32_t[::1] rows) except -1:
-    """Rows of a block of columns: for each, the union of the sets that the sets with this column are paired with."""
+    """Return, for each of a block of columns, the union of all sets paired with sets that contain the column."""
     cdef int64_t[::1] ends = np.zeros(high - low + 1, dtype=np.int64)
     cdef int32_t[::1] partners
     cdef int64_t end = 0

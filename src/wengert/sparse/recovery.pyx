@@ -138,7 +138,7 @@ cdef inline double scattered(uint64_t k) noexcept nogil:
 
 
 def direction(const index[::1] indices, const double[::1] data, Py_ssize_t n):
-    """Pseudorandom direction: either sign, magnitudes in [1/2, 1], divided by the largest magnitude of each column.
+    """Pseudorandom direction: random signs, magnitudes in [1/2, 1], divided by the largest magnitude of each column.
 
     Columns whose largest magnitude is 0, infinite or NaN are not scaled.
 

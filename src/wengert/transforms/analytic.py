@@ -20,7 +20,7 @@ MAX_COMPLEX_ELEMENTS = 32
 
 
 def push_complex(derivative, args: tuple, kwargs: dict, chunk: int | None = None) -> Recording:
-    """Evaluate f with both tangents of a block of elements at a time; value and aux are those of the first evaluation.
+    """Evaluate f with both tangents of a block of elements at a time; the first evaluation gives value and aux.
 
     ``matrices`` of the result holds a pair for each output: the columns along 1 and those along i.
     """

@@ -440,7 +440,7 @@ class Elementwise(Derivative):
         return lower
 
     def _seed(self, level, leaf, i):
-        """Seed with ones; for an array also with powers of 2 in random order, which expose a mixing of elements."""
+        """Seed with ones; for an array also with powers of 2 in random order, which show whether elements are mixed."""
         if np.ndim(leaf) == 0:
             return carried(level, leaf, np.ones(1, dtype=leaf.dtype))
         weights = self._weights(leaf)

@@ -37,7 +37,7 @@ class Subject:
     # -- the function itself
 
     def arguments(self, point=None):
-        """Arguments of f at a point, in the dtype of the point; if None, the given arguments."""
+        """Return the arguments of f at a point, in the dtype of the point; if that is None, the given arguments."""
         if point is None:
             leaves = [part.astype(dtype) for part, dtype in zip(parted(self.point, self.shapes), self.dtypes)]
         else:

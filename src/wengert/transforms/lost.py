@@ -29,7 +29,7 @@ _OWN = f"{__name__.partition('.')[0]}."
 _STEPS = 2.0**-10, 2.0**-17  # relative distances: keys of caches are rounded more finely than one of them
 _MIN_RATIO, _MAX_RATIO = 1.5, 6.0  # of the changes at a step and at half of it: 2, or 4 at an extremum; 1 at a jump
 _NOISE = 1e-3  # change of the result from call to call, relative to that at a step: caches have tolerances
-_ALWAYS = 8  # number of results of a function without derivative that are checked; later the 16th, 32nd, ...
+_ALWAYS = 8  # the first results of a function without derivative that are checked; then the 16th, 32nd, ... are
 
 #: whether a function is being evaluated to check its result; derivatives inside it are not checked then
 _checks: contextvars.ContextVar = contextvars.ContextVar("wengert_checks", default=False)
@@ -49,7 +49,7 @@ def check(run: Any, f: Callable, args: tuple, kwargs: dict, positions: tuple, ha
         return
     around = [level for recorder in levels.running.get() if (level := getattr(recorder, "level", recorder))]
     if levels.has_warned(run.level) or any(type(level) is Level and contracts(level) for level in around):
-        return  # there is a warning with another remedy, or there will be one
+        return  # there is, or will be, a warning with another remedy
     numbers = np.concatenate([[], *map(_numbers, run.outputs)])
     is_plain = np.concatenate([np.array([], bool), *map(_is_plain, run.outputs)])
     is_chosen = is_plain & np.isfinite(numbers)
@@ -72,7 +72,7 @@ def check(run: Any, f: Callable, args: tuple, kwargs: dict, positions: tuple, ha
 
 
 class _Plain:
-    """The numbers that a function returns for plain arguments, with those at `positions` scaled."""
+    """Return the numbers that a function returns for plain arguments, with the arguments at `positions` scaled."""
 
     def __init__(self, f, args, kwargs, positions, has_aux):
         self.f, self.args, self.kwargs, self.positions, self.has_aux = f, args, kwargs, positions, has_aux

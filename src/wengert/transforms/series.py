@@ -399,7 +399,7 @@ def _piecewise_linear(row, order, args, kwargs):
 
 
 def _multilinear(row, order, args, kwargs):
-    """Apply a function that is linear in each operand, as the convolution of all operands."""
+    """Apply a function that is linear in each operand, as a convolution of the coefficients of all operands."""
     args = _stacked_arguments(row, args)
     fun = operator.matmul if any(map(matrices.is_sparse, args)) else row.fun
     places = list(_positions(args))

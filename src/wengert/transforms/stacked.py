@@ -169,7 +169,7 @@ def _aligned(x, ndim):
 
 
 def _shifted_axis(axis, ndim):
-    """Shift axes of an element with `ndim` axes by the batch axis; invalid ones raise in the call for each element."""
+    """Shift axes of an element with `ndim` axes by the batch axis; invalid axes raise later, in calls per element."""
     if isinstance(axis, tuple):
         return tuple([_shifted_axis(a, ndim) for a in axis])
     if not -ndim <= axis < ndim:

@@ -341,7 +341,7 @@ def observed_keywords(kwargs):
 
 
 def run_recorded(compute, args, kwargs):
-    """Call a function in a recording; an error that depends on values ends the recording, since f may catch it."""
+    """Call a function in a recording; errors that depend on values end the recording, because f may catch them."""
     try:
         return compute(*args, **kwargs)
     except (ArithmeticError, np.linalg.LinAlgError) as error:

@@ -47,7 +47,7 @@ _OF_USERS = frozenset(("wengert.numpy", "wengert.transforms.series"))
 
 
 def written(x, text: str, spec: str = "") -> str:
-    """Return `text`, a formatted value that has a derivative; raise if the user's line parses a number from it."""
+    """Return `text`, a formatted value that has a derivative; raise if the user's line parses a number in it."""
     return _written(sys._getframe(1), x, text, spec)
 
 
@@ -101,7 +101,7 @@ def note_member(x, keys) -> None:
 
 
 def note_rounding(x, decimals) -> None:
-    """Warn if rounding hardly changes a traced value, which then counts as a constant, as a result or as a key."""
+    """Warn if rounding hardly changes a traced value: the result, which may be a key, counts as a constant."""
     decimals = plain(decimals)
     if isinstance(decimals, int) and decimals > 0 and not var.is_passive(x) and _is_compared_by_user(sys._getframe(1)):
         value = np.asarray(plain(x))

@@ -48,7 +48,7 @@ cdef enum:
 
 
 def set_special(functions, dict replacements):
-    """Set the functions that never take the direct path, and the dict of creation functions, which never do either."""
+    """Set the functions and the creation functions (a dict) that never take the direct path."""
     global special, creation
     special, creation = functions, replacements
 
@@ -120,7 +120,7 @@ cdef class Operands:
     cdef bint has_names         # as in `Route`
 
     cdef object take(self, int position, int item, object x, bint differentiable, object number):
-        """Return the plain value of an argument, and add it to the operands if it is traced; None: not direct."""
+        """Return the plain value of an argument, and add it to the operands if it is traced; None if not direct."""
         cdef ArrayVar array
         cdef Level own
         if type(x) is ArrayVar:
@@ -332,7 +332,7 @@ def clear_caches():
 
 
 cdef object index_map(fun, Operands operands, list values, dict kwargs):
-    """Return the source of each element of a rearrangement, as `dispatch.apply` numbers them; None: not direct."""
+    """Return the source of each element of a rearrangement, numbered as by `dispatch.apply`; None if not direct."""
     cdef set traced = {source[0] for source in operands.sources}
     key = [fun]
     for i, value in enumerate(values):

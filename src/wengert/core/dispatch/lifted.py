@@ -56,7 +56,7 @@ class Lifted(var.BufferExporter):
         self._raise_unsupported(where)
 
     def _scalar_call(self, rule, value, args):
-        """Call a function of Python scalars, which has the rule of a NumPy function; ``value(*args)`` is its value."""
+        """Call a function of Python scalars that shares the rule of a NumPy function; ``value(*args)`` computes it."""
         self._raise_unsupported(value.__name__)
 
     # -- protocols

@@ -76,7 +76,7 @@ INTERFACES = frozenset(("__array_interface__", "__array_struct__"))
 
 
 class Flags:
-    """``x.flags`` while recording: the memory layout is the same at each replay, ownership is not."""
+    """``x.flags`` while recording: the memory layout is the same at each replay, but not the ownership."""
 
     _LAYOUT = frozenset(
         "c_contiguous f_contiguous contiguous fortran forc fnc C F FORC FNC "

@@ -119,7 +119,7 @@ def as_array_like(x):
 
 
 def read_object(x):
-    """Return the array or list as which NumPy reads an object of a class written in Python; other values unchanged."""
+    """Return an object of a class written in Python as the array or list that NumPy reads; other values unchanged."""
     kind = type(x)
     if _is_function(getattr(kind, "__array__", None)):
         return x.__array__()

@@ -107,7 +107,7 @@ def is_handled(args) -> bool:
 
 
 def _is_unmasked(x) -> bool:
-    """Return whether an array is a masked array without masked elements, which counts as its data."""
+    """Return whether an array is a masked array without masked elements, which is treated as its data."""
     return is_masked_array(type(x)) and not np.ma.getmaskarray(x).any()
 
 

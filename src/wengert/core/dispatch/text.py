@@ -18,7 +18,7 @@ from wengert.core.advice import held_by
 from wengert.core.rebind.rename import public
 from wengert.features import is_remainder_code
 
-#: digits after the decimal point from which on text is taken to be precise enough for reading the number back
+#: text with at least this many digits after the decimal point counts as precise enough to read the number back
 MIN_PRECISE_DIGITS = 9
 
 _PRECISION = re.compile(r"(?:.?[<>=^])?[ +-]?z?#?0?\d*[,_]?(?:\.(\d+))?([a-zA-Z%]?)$", re.DOTALL)

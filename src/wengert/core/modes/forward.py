@@ -146,7 +146,7 @@ def replaced(args, operand, value):
 
 
 def strong_product(fun, args, kwargs, operand, t):
-    """Apply a function to a tangent in place of an operand, such that 0 times an infinite or NaN factor is 0."""
+    """Apply a function to a tangent instead of an operand, so that 0 times an infinite or NaN factor is 0."""
     z = fun(*replaced(args, operand, t), **kwargs)
     if not np.isnan(np.sum(z)):
         return z

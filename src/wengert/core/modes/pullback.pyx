@@ -130,7 +130,7 @@ def columns(Level level, y):
 
 
 cpdef bint is_output(Level level, y) except -1:
-    """Return whether `y` is an operand of this derivative, or a list of its scalars; raise if that has ended.
+    """Return whether `y` is an operand of this derivative, or a list of its scalars; raise if it has ended.
 
     A value of an enclosing derivative is a constant here.
     """

@@ -303,7 +303,7 @@ cdef class Second:
         return 0
 
     cdef bint adopt(self, Buffer buffer, cnp.ndarray view, object tangent, bint is_lent) except -1:
-        """Use an array that is lent, or not referenced elsewhere, as the tangents of a value of the same layout."""
+        """Use an array as the tangents of a value of the same layout, if the array is lent or referenced only here."""
         cdef Block block
         if (buffer.id >= 0 or type(tangent) is not np.ndarray or not is_vector(<cnp.ndarray>tangent)
                 or not is_vector(view) or np.shape(tangent) != (self.k, *np.shape(view))

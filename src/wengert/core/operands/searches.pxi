@@ -45,7 +45,7 @@ cdef double FINAL_CONTRACTION = 1e6     # enough to tell rates of convergence ap
 @cython.final
 @cython.no_gc
 cdef class Search:
-    """The comparisons at one instruction, since the last one whose sides were further apart than before."""
+    """The comparisons at one instruction, since the last time that its two sides moved apart."""
 
 
 @cython.final
@@ -79,7 +79,7 @@ cdef int turn_to(Level level) except -1:
             watch = other
             return 0
     for other in watches:
-        other.brackets = None       # of derivatives that ended by an error, or that run this one
+        other.brackets = None       # brackets of derivatives that ended by an error, or that enclose this one
     watch = Watch.__new__(Watch)
     watch.level = level
     if len(watches) > 3:
@@ -89,7 +89,7 @@ cdef int turn_to(Level level) except -1:
 
 
 cdef inline bint is_watched(Level level, double difference) except -1:
-    """Count a comparison and return whether its sides are close, or local variables are to be examined at it."""
+    """Count a comparison; return whether its sides are close, or whether it is time to examine local variables."""
     return is_close(level, difference) or is_examined()
 
 

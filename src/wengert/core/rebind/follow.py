@@ -44,7 +44,7 @@ UNFOLLOWED = {
     **dict.fromkeys(("mpmath", "gmpy2"), "its numbers are not NumPy's"),
 }
 CHOSEN = {}  # package or module -> whether it is followed, as set by the user
-CHOSEN_IN_BLOCKS = []  # the same in running `with` blocks, as pairs; later ones win
+CHOSEN_IN_BLOCKS = []  # the same for running `with` blocks, as pairs; later blocks win
 REASONS = {}  # module name -> why it is not followed, or None; emptied by each change of the above
 
 LRU = type(functools.lru_cache(abs))
@@ -57,7 +57,7 @@ SPECIAL = {*METHODS, *WRAPPERS, types.ModuleType, types.BuiltinFunctionType, typ
 #: types of values that are neither followed nor registered
 DATA = {bool, int, float, complex, str, bytes, type(None)}
 INERT = set(DATA)  # types whose instances are neither followed nor registered, as far as known
-DTYPES = set()  # ids of registered classes that items of containers keep, since they may serve as dtypes
+DTYPES = set()  # ids of registered classes that stay as they are in containers, since they may serve as dtypes
 
 
 class Plain:
@@ -167,7 +167,7 @@ CONTAINERS = (dict, list, set, collections.deque)
 
 
 def can_have_proxy(cls):
-    """Return whether a class can have a proxy class that is made without side effects and behaves like it."""
+    """Return whether a class can get a proxy class: one made without side effects that behaves like it."""
     meta = type(cls)
     if hasattr(cls, "__del__") or top_package(cls.__module__) in FOREIGN:
         return False

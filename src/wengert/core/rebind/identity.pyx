@@ -58,7 +58,7 @@ def note_copy(copy, f):
 
 
 def class_key(cls):
-    """The class that a class equals as a key: of a proxy class the original, but not if it is only inherited."""
+    """Return the class that stands for a class as a key: the original of a proxy class, but not of a subclass."""
     return vars(cls).get("_wengert_original") or cls  # None in classes of traced arrays
 
 

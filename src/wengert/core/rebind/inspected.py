@@ -109,7 +109,7 @@ class Inspected:
                 self.refs.append(weakref.ref(value.__code__, end))
             parts = space_of(value).values() if id(value) in objects else parts_of(value)
             for part in [*parts]:
-                is_inert(part)  # notes its type, which what follows depends on
+                is_inert(part)  # notes its type, on which the following depends
             if id(value) in objects:
                 holders.append((ref, id(type(value)), id(space_of(value)), held_by(space_of(value))))
             else:

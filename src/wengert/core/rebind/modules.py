@@ -224,7 +224,7 @@ def _imported(dotted, form, base=""):
 
 
 def _imported_later(dotted, form, base):
-    """Private name of the module that an import statement yields, which is loaded when the statement runs."""
+    """Return the private name of the module that an import statement yields; the statement loads it when it runs."""
     key = dotted, form, base
     if key not in _imports:
         names = dotted, top_package(dotted) if form == "bare" else dotted

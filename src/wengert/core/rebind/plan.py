@@ -145,7 +145,7 @@ class Plan(Inspected):
                  "recipes", "run", "stores", "use", "used", "written")  # fmt: skip
 
     proxy_classes = _proxy_classes
-    enters_differentiated = False  # are functions that define their own derivative followed?
+    enters_differentiated = False  # whether functions that define their own derivative are followed
 
     def __init__(self, root):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
@@ -597,7 +597,7 @@ class Plan(Inspected):
         if swaps:
             cells = [*cells]
             for k in swaps:
-                # Functions that shared a cell share its copy.
+                # Functions that share a cell share the copy of the cell.
                 cells[k] = memo.setdefault(id(cells[k]), types.CellType())
             cells = tuple(cells)
         copy = memo[id(f)] = types.FunctionType(code, f.__globals__, f.__name__, f.__defaults__, cells)

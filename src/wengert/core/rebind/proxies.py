@@ -106,7 +106,7 @@ def make_proxy_class(cls, bases, /, **body):
     new = kind(cls.__name__, (first, *bases), body)
     try:
         new.__bases__ = tuple(bases)
-    except TypeError:  # the layouts differ, as they do if a base has empty slots, such as abc.ABC
+    except TypeError:  # the layouts differ, for example because a base such as abc.ABC has empty slots
         new = kind(cls.__name__, (_hook_filter(), *bases), body)
     return new
 
@@ -179,7 +179,7 @@ class _Attribute:
 
 
 def _class_read(cls, name):
-    """Return a class that the caller of the caller reads from an attribute, or its replacement to call or read from."""
+    """Return a class that the caller's caller reads from an attribute, or its replacement if it is then used."""
     frame = sys._getframe(2)
     return lookup.in_use(cls) if reads_for_use(frame.f_code, frame.f_lasti, name) else cls
 
@@ -354,7 +354,7 @@ for _kind in (_ProxyMeta, _AbstractProxyMeta):
 
 
 def leaf_of(proxy, names):
-    """Subclass of a proxy class for objects whose attributes `names` hold values to be replaced, or that have slots."""
+    """Return a subclass of a proxy class for objects with slots or with values to be replaced in attributes `names`."""
     if "_wengert_leaf" in vars(proxy):
         return proxy
     leaf = proxy._wengert_leaves.get(names)

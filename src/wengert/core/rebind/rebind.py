@@ -100,7 +100,7 @@ __all__ = [
 
 _OWN = __name__.partition(".")[0]
 
-#: name of a function or class -> why it is not followed, if code of the user's raised when it was inspected
+#: name of a function or class -> why it is not followed, if user code raised when it was inspected
 unplanned = {}
 
 
@@ -119,7 +119,7 @@ def in_use(value):
 
 
 def rebound(f, is_root=False):
-    """Return `f` with registered objects _replaced in its names and in those of the functions it follows.
+    """Return `f` with registered objects replaced in its names and in those of the functions that it reaches.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def _resolved(value):
 
 
 def _is_own(error):
-    """Return whether this package raised an error, rather than user code that inspecting an object runs."""
+    """Return whether this package raised an error, rather than user code that ran while an object was inspected."""
     last = error.__traceback__
     while last.tb_next is not None:
         last = last.tb_next
@@ -244,7 +244,7 @@ def _is_own(error):
 
 
 def note_unplanned(root, error):
-    """Note for `explain` that code of the user's raised when `root` was inspected; raises any other error."""
+    """Note for `explain` that user code raised when `root` was inspected; re-raise any other error."""
     if _is_own(error):
         raise error
     unplanned[full_name(root)] = f"inspecting it raised {type(error).__name__}: {error}"
@@ -294,7 +294,7 @@ def _rebound_root(f):
 
 
 def with_own_copies(f, run):
-    """Wrap `run`, the replacement of the function of a derivative, to be called with copies of what it writes into."""
+    """Wrap `run`, the replacement of a differentiated function, to pass copies of the arguments that it writes into."""
     kind, bound = type(f), 0
     if kind is functools.partial:
         return partial_like(run, [with_own_copies(f.func, run.func), *run.args], run.keywords)

@@ -181,7 +181,7 @@ cdef bytes _line_table(bytes table, list moved):
 
 
 cdef tuple _on_same_line(int kind, bytes place):
-    """The same entry of the line table after one of its line."""
+    """Return a line-table entry as it is encoded after an entry of the same line."""
     cdef Py_ssize_t size = 0
     if kind in _WITH_NUMBERS:
         while place[size] & 64:

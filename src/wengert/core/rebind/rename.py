@@ -196,7 +196,7 @@ def alias_of(value, name):
 
 
 def chain(alias, dotted, module):
-    """Private name for `import a.b.c as m`, which reads attribute b of the imported module, and c of that."""
+    """Return a private name for `import a.b.c as m`, which reads attribute b of the imported module, and c of that."""
     alias = f"{alias}_as_{dotted.replace('.', '_')}"
     if alias not in sys.modules:
         for part in reversed(dotted.split(".")[1:]):
@@ -218,7 +218,7 @@ def _is_free(code, arg):
 
 
 def _constant(code, instruction):
-    """The constant that an instruction loads; ``...`` if it loads none."""
+    """Return the constant that an instruction loads; ``...`` if it loads none."""
     _, op, arg, _ = instruction
     return code.co_consts[arg] if op == _op["LOAD_CONST"] else arg if op == _op["LOAD_SMALL_INT"] else ...
 
@@ -272,7 +272,7 @@ def _has_stand_in(module, use, name):
 
 
 def _holder(names, first, *path):
-    """Proxy of the module that a chain of attributes starting at a global name leads to; None if there is none."""
+    """Return the proxy of the module to which a global name and a chain of attributes lead; None if there is none."""
     value = BUILTINS.get(names.get(first))
     for name in path:
         holds = getattr(type(value), "_wengert_holds", None)  # without running a `__getattr__` of the module
@@ -354,7 +354,7 @@ def _are_only_used(code, instructions, k, module):
 
 
 def _is_only_used(code, attributes, variables):
-    """Return the same for given attributes and local variables in one code object."""
+    """As above, for given attributes and local variables in one code object."""
     if attributes.isdisjoint(code.co_names) and variables.isdisjoint(_variables(code)):
         return True
     steps = [*dis.get_instructions(code)]
@@ -378,7 +378,7 @@ def _is_only_used(code, attributes, variables):
 def _path(code, instructions, k):
     """Chain of attributes read from the value that instruction k loads."""
     path, k = [], k + 1
-    while instructions[k][1] in _ATTRIBUTE:  # a return ends all code
+    while instructions[k][1] in _ATTRIBUTE:  # code ends with a return, which ends this loop
         path.append(code.co_names[instructions[k][2] >> _ATTRIBUTE_SHIFT])
         k += 1
     return tuple(path)
@@ -487,7 +487,7 @@ def read(code):
 
 
 def reads_for_use(code, offset, name):
-    """Return whether the instruction at this offset reads the attribute `name`, which is then called or read from."""
+    """Return whether the instruction at this offset reads the attribute `name` in order to call it or read from it."""
     uses = read(code).uses
     if offset not in uses:
         uses[offset] = _attribute_used(code, offset)

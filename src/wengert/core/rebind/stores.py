@@ -1,4 +1,4 @@
-"""Tells which arguments of a function its code may write into, by abstract interpretation of the bytecode.
+"""Finds the arguments of a function that its code may write into, by abstract interpretation of the bytecode.
 
 A derivative passes copies of these arrays that can hold traced values, so that the caller's arrays stay as they were.
 
@@ -27,7 +27,7 @@ from wengert.features import null_is_first
 
 __all__ = ["written_parameters"]
 
-_ROUNDS = 8  # number of times that code is read for loops before the result is taken as it is
+_ROUNDS = 8  # limit on the passes over code with loops; the result may not have converged by then
 _MAX_DEPTH = 12  # maximum depth of calls that are read
 _NONE = (0, None)
 
@@ -136,7 +136,7 @@ class _Reader:
             is_reached = name not in _LEAVES
 
     def after(self, op, arg, jumps):
-        """Return the stack after an instruction of which only the effect on its depth is known."""
+        """Return the stack after an instruction whose effect is known only for the depth of the stack."""
         effect = dis.stack_effect(op, arg if op >= dis.HAVE_ARGUMENT else None, jump=jumps)
         if dis.opname[op].startswith(_POPPING):
             return self.stack[: len(self.stack) + effect]

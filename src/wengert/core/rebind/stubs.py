@@ -209,7 +209,7 @@ def reaches_more_than(limit, root) -> bool:
 
 
 def _parts_by_name(f):
-    """Objects that a function reaches by a global name or by an attribute of a module, and perhaps others."""
+    """Return the objects that a function reaches by a global name or a module's attribute, and perhaps others."""
     held, names = f.__globals__, [name for code in codes_in(f.__code__) for name in code.co_names]
     found = [held[name] for name in names if name in held]
     spaces = [vars(value) for value in found if is_followed_module(value)]

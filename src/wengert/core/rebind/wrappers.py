@@ -67,7 +67,7 @@ def partial_like(value, args, keywords):
 
 
 def dispatching(f):
-    """Return a function that calls the copy of the implementation that `f`, of `functools.singledispatch`, selects."""
+    """Return a function that calls the copy of the implementation that `f`, a `functools.singledispatch`, selects."""
 
     def run(*args, **kwargs):
         if not args:

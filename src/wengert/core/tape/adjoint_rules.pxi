@@ -154,7 +154,7 @@ cdef bint pull_rows(Tape tape, Node node, int side, char *g, Py_ssize_t gspan) e
 
 
 cdef bint find_rows(Tape tape, Node node, int side, int reads, Rows *rows, double *scalars):
-    """Find the address or scalar of an operand that the partial reads; False if its rows are not contiguous."""
+    """Find the address or the scalar of an operand that a partial reads; False if its rows are not contiguous."""
     cdef cnp.ndarray array = node.b if side else node.a
     cdef int32_t slot = node.bslot if side else node.aslot
     if not reads & (WG_B if side else WG_A):
@@ -487,7 +487,7 @@ cdef bint is_cheap(int op, Py_ssize_t n) noexcept:
 
 
 cdef object move_out(object target, Node node):
-    """Return the adjoint at an advanced index and set it to 0; at a repeated index the last store gets it."""
+    """Return the adjoint at an advanced index and set it to 0; for a repeated index it belongs to the last store."""
     cotangent = target[node.key]
     target[node.key] = 0
     return cotangent if node.args is None else np.where(node.args[0], cotangent, 0)

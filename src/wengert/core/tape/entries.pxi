@@ -60,7 +60,7 @@ cdef tuple location_of(dict seen, Buffer buffer, cnp.ndarray view):
 
 
 cdef bytes bytes_of(Buffer buffer):
-    """Memory of a buffer, or zeros if it was freed: entries keep all memory that was stored into."""
+    """Return the memory of a buffer, or zeros if it was freed; memory that was stored into is never freed."""
     return buffer.low[:buffer.span] if buffer.written or buffer.owner is not None else bytes(buffer.span)
 
 

@@ -271,7 +271,7 @@ cdef bint has_distinct_elements(cnp.ndarray x):
 
 
 cdef bint owns_memory(cnp.ndarray x):
-    """Return whether no other array uses this memory, be it NumPy's or the pool's."""
+    """Return whether no other array uses this memory, whether it belongs to NumPy or to the pool."""
     if cnp.PyArray_CHKFLAGS(x, cnp.NPY_ARRAY_OWNDATA):
         return True
     base = cnp.get_array_base(x)

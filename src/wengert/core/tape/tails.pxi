@@ -138,7 +138,7 @@ cdef object held_bytes(Tape tail):
 
 
 cdef Py_ssize_t bytes_once(set seen, object x) except -1:
-    """Bytes of the allocation that holds an array, or 0 if `seen` has it."""
+    """Return the bytes of the allocation that holds an array, or 0 if `seen` contains it."""
     if not isinstance(x, np.ndarray):
         return 0
     while isinstance(x.base, np.ndarray):

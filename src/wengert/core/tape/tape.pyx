@@ -195,7 +195,7 @@ cdef class Tape:
 
     cdef int grow(self) except -1:
         cdef Py_ssize_t capacity = 2 * self.capacity
-        if self.level.tape == NULL:         # checked only here: a closed tape has no capacity, so any push gets here
+        if self.level.tape == NULL:         # checked only here: a closed tape has no capacity, so any push ends up here
             raise LevelError(messages.ended_message(self.level))
         if self.tail is not None:           # only a store gets here: the tail records all other operations
             raise LevelError(messages.outside_message((<Tape>self.level.tape).level))
@@ -259,7 +259,7 @@ cdef class Tape:
         return slot
 
     cdef int flush(self) except -1:
-        """Let the reader translate the entries of a full recording tape, then drop them; not inside an operation."""
+        """Let the reader translate the entries of a full recording tape, then drop them; never during an operation."""
         cdef Py_ssize_t i
         if self.paused:
             return 0

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-#: iterations of a loop, and instructions that it saves
+#: minimum number of iterations of a loop, and of instructions that it saves
 _MIN_ITERATIONS, _MIN_SAVED = 3, 24
 
 #: items in a loop body
@@ -57,7 +57,7 @@ def rolled(items: list[Item], most: float = math.inf) -> list[Item]:
 
 
 def _round(items, numbers):
-    """Roll the shortest period that covers much of the code, or the best one; None if nothing repeats."""
+    """Roll the shortest period that covers much of the code, else the best period; None if nothing repeats."""
     keys = np.array([numbers.setdefault(item.key, len(numbers)) for item in items])
     hashes = _linear_hashes([item.base for item in items])
     weight = np.concatenate([[0], np.cumsum([item.left for item in items])])

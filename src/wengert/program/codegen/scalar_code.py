@@ -38,7 +38,7 @@ class ScalarCode:
         self.given = given
         self.constants: list = []  # one for each read
         self.groups: list = []
-        self.position: dict = {}  # slot -> position of the value that it holds now
+        self.position: dict = {}  # slot -> position of the value that it currently holds
         self.count = self.emitted = 0
         self.uses: list = []  # (position of an instruction, position of a value that it reads, operand number)
         later = [{*given.results}]  # last group first: slots read after it by anything but scalar code

@@ -97,7 +97,7 @@ cdef enum:
 
 
 cdef tuple with_stored_values(Listing code, Listing body, Py_ssize_t steps):
-    """Make values of the forward body that adjoints read inputs of a reverse body, if they are worth storing.
+    """Turn values of the forward body that adjoints read into inputs of the reverse body, if storing them pays.
 
     Return the new program, whose new inputs come last, and the values. Views, elements and cheap scalars are computed
     again, from values that are stored.

@@ -71,7 +71,7 @@ class StandIns:
         return found if _size_of(given) >= MIN_REDUCTION * _size_of(found.types) else None
 
     def resized(self, code):
-        """Return a trace at the small types as one at the full types; None if that is not possible."""
+        """Convert a trace at the small types to the full types; None if that is not possible."""
         op, a, b, c, kinds, of_values, constants, arrays, calls, views, packs, guards, *ends = code.__reduce__()[1]
         is_sizeless = (
             not _OTHER_MEMORY[op].any()

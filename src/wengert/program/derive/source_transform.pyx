@@ -338,7 +338,7 @@ cdef class Reverse(Sweep):
         return 0
 
     cdef list run_pullback(self, call, list wanted, int32_t g, int32_t i, bint by_value):
-        """Inline the pullback; with `by_value`, trace it at the actual cotangent in place of ones."""
+        """Inline the pullback; with `by_value`, trace it at the actual cotangent rather than at ones."""
         return self.run_rule(
             call, tuple(wanted), lambda *operands: call_rules.pullback(call, wanted, *operands), [g, i, *call.operands],
             lambda: [self.value(g) if by_value else self.example_like(g), self.value(i),

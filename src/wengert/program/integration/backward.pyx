@@ -180,7 +180,7 @@ cdef class Backward(Implicit):
 
     cdef double error(self, int order, double t, double c, double *predicted, double *psi, double *ys,
                       double *change) except? -1.0:
-        """Norm of the error of a step, relative to the tolerances, and also of its tangents if there are any."""
+        """Return the norm of the error of a step, and of its tangents if there are any, relative to the tolerances."""
         cdef double scale = fabs(self.constant[order]), norm = scale * self.norm(change, ys, NULL)
         if norm <= 1 and self.copies > 1:
             self.push(t, c, predicted, psi, ys, change)
@@ -345,7 +345,7 @@ cdef class Backward(Implicit):
 
     cdef bint push_roughly(self, double t, double c, const double *predicted, const double *psi, double *y,
                            double *change) except -1:
-        """Compute a tangent by the factors of the Newton iterations, to their tolerance; return whether they converge.
+        """Compute a tangent with the factors of the Newton iterations, to their tolerance; return whether it converges.
 
         That is enough to control the step.
         """

@@ -349,7 +349,7 @@ class Integration:
     def pushed(self, count: int = 1) -> Integration:
         """Return the integration of the system with its tangents in `count` directions.
 
-        Another method may take the place of the own one; see `methods.of_tangents`.
+        Another method may replace its own; see `methods.of_tangents`.
         """
         key = "pushed", count
         if key not in self._derived:

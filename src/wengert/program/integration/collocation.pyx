@@ -369,7 +369,7 @@ cdef class Collocation(Implicit):
         return 0
 
     cdef bint push_roughly(self, double t, double h, const double *y, double *z) except -1:
-        """Compute a tangent by the factors of the Newton iterations, to their tolerance; return whether they converge.
+        """Compute a tangent with the factors of the Newton iterations, to their tolerance; return whether it converges.
 
         That is enough to control the step.
         """

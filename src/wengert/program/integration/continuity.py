@@ -37,7 +37,7 @@ def has_fixed_jumps(system: System) -> bool:
 
 
 def needed_values(code: Any, ends: list) -> list:
-    """Return the values that some values are computed from, and these values, in the order of the program."""
+    """Return these values and all values that they are computed from, in program order."""
     return np.flatnonzero(np.frombuffer(needed_for(code, ends), np.uint8)).tolist()
 
 

@@ -23,7 +23,7 @@ from wengert.program.program import Program
 _FLOAT = np.dtype(float)
 _TOLERANCE = 4 * float(np.finfo(float).eps)  # SciPy's, of the roots
 
-#: limit on an event function's rate at the event times the step, relative to its values: below, it only touches zero
+#: if an event function's rate times the step is below this, relative to its values, it only touches zero
 GRAZING = 1e-8
 
 
@@ -53,7 +53,7 @@ class Events:
         self.taken = 0
         self.__name__ = self.__qualname__ = "events of solve_ivp"
 
-    #: it contains guards, and its result depends on tolerances
+    #: the call contains guards, and its result depends on tolerances
     checks = is_approximate = True
 
     def tiered(self, tier: str) -> Events:
@@ -158,7 +158,7 @@ class _Watch:
 
 
 class Limited:
-    """Call that returns its argument x, of this shape, and has derivatives up to an order only.
+    """Call that returns its argument x, of this shape, and has derivatives only up to an order.
 
     Its derivative of order k is a call with k directions before x: the direction for k = 1, and zeros for others.
     So no derivative of an order above the highest passes it without an error.

@@ -33,7 +33,7 @@ cdef double SAFETY = 0.9, MIN_FACTOR = 0.2, MAX_FACTOR = 10.0       # SciPy's, o
 cdef double MAX_PRODUCT = 6.1       # of step size and eigenvalue: the limit of stability of DOP853
 cdef enum:
     MAX_STIFF_STEPS = 15            # with a larger product
-    MIN_CALM_STEPS = 6              # with a smaller one, after which the stiff ones are forgotten
+    MIN_CALM_STEPS = 6              # steps with a smaller one after which the stiff steps are forgotten
 
 cdef enum:
     POLYNOMIAL, DOP853          # interpolants

@@ -110,7 +110,7 @@ cdef class Factor:
         return 1
 
     def solution(self, values, scale, diagonal, b, bint transposed=False):
-        """Return the solution with a multiple of a Jacobian plus one of the identity, for each row of `b`."""
+        """Solve with a multiple of a Jacobian plus a multiple of the identity, for each row of `b`."""
         cdef cnp.ndarray nonzeros = np.ascontiguousarray(values, dtype=float)
         cdef cnp.ndarray x = np.array(b, dtype=complex if self.is_complex else float, order="C")
         self.combine(<double *>cnp.PyArray_DATA(nonzeros), scale, diagonal.real, diagonal.imag)

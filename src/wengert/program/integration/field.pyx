@@ -118,7 +118,7 @@ cdef class Field:
         return 0
 
     cdef bint is_current(self) except -1:
-        """Return whether it is what a new one would be."""
+        """Return whether it is still equivalent to a new right-hand side."""
         return True
 
     def set_buffers(self):
@@ -126,7 +126,7 @@ cdef class Field:
         self.at_values = <double *>cnp.PyArray_DATA(self.values)
 
     def bind(self, system):
-        """Bind the program of a system that takes other branches than those before."""
+        """Bind the program of a system for branches that no earlier program takes."""
         self.run = system.program._vm.bound([self.x.reshape(-1)], self.blocks(self.values))
         self.runs.append(self.run)
 

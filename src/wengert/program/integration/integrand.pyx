@@ -67,7 +67,7 @@ cdef class Callback:
         return is_due
 
     def function(self, Py_ssize_t element):
-        """Return an element as an argument of `scipy.integrate.quad`, until another one is asked for."""
+        """Return an element as an argument of `scipy.integrate.quad`, valid until the next element is requested."""
         from scipy import LowLevelCallable
 
         self.element = (<cnp.npy_intp *>cnp.PyArray_DATA(self.places))[element]

@@ -29,7 +29,7 @@ NEGLIGIBLE = 1e-7
 #: relative change of parameters
 CHANGE = 1e-6
 
-#: least size of an element of a state, relative to the largest one, for its change
+#: smallest scale of the change of an element, relative to the largest element of the state
 SMALL = 1e-3
 
 
@@ -44,7 +44,7 @@ def moves(f: Callable, g: Callable, pair: tuple[float, float]) -> bool:
 
 
 def difference(size: np.ndarray) -> Callable:
-    """Return the measure of the difference between two vectors, in units of one that counts, for `bisected`.
+    """Return a function that measures the difference between two vectors in units of a significant one, for `bisected`.
 
     It is the largest one of an element, given their sizes.
     """
@@ -97,7 +97,7 @@ def change(p: Any, size: Any = None) -> Any:
 
 
 def along(f: Callable, start: float, y: np.ndarray, end: float, z: np.ndarray) -> Callable:
-    """Return a right-hand side as a function of time along a step, on which the state is taken as linear."""
+    """Return a right-hand side as a function of time along a step, with the state interpolated linearly."""
     return lambda t: np.asarray(f(t, y + (t - start) / (end - start) * (z - y)))
 
 

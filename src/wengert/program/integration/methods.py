@@ -12,9 +12,9 @@ EXPLICIT = ("RK23", "RK45", "DOP853")
 IMPLICIT = ("Radau", "BDF")
 #: methods that SciPy runs; another method computes tangents
 FOREIGN = ("LSODA", "odeint")
-#: takes the place of those: DOP853, and Radau from where that finds the equations stiff
+#: replaces these methods: DOP853, followed by Radau once DOP853 finds the equations stiff
 SWITCHING = "DOP853 or Radau"
-#: take the place of explicit methods, and of implicit ones for few states, for tangents
+#: replace, for tangents, explicit methods and, for few states, implicit ones
 ACCURATE, ACCURATE_IMPLICIT = "accurate DOP853", "accurate Radau"
 NAMES = (*EXPLICIT, *IMPLICIT, *FOREIGN, SWITCHING, ACCURATE, ACCURATE_IMPLICIT)
 

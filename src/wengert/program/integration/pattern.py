@@ -37,7 +37,7 @@ class Pattern:
         return self is other or (np.array_equal(self._keys, other._keys) and self.is_full == other.is_full)
 
     def places_of(self, other: Pattern) -> np.ndarray | None:
-        """Return the places of the nonzeros of another matrix among these, or None if some are not there."""
+        """Return the places of another matrix's nonzeros among these, or None if some are missing here."""
         found = np.searchsorted(self._keys, other._keys)
         is_there = np.isin(other._keys, self._keys).all()
         return found if is_there else None
@@ -115,7 +115,7 @@ class Pattern:
         return tuple(np.ascontiguousarray(x, dtype=np.intc) for x in arrays)
 
     def _blocks(self, stages):
-        """Return rows and columns of the nonzeros of all blocks, one row of blocks after the other."""
+        """Return rows and columns of the nonzeros of all blocks, ordered by rows of blocks."""
         i, j = np.divmod(np.arange(stages * stages), stages)
         rows = (i[:, None] * self.n + self.rows).ravel()
         return rows.astype(np.int64), (j[:, None] * self.n + self.columns).ravel().astype(np.int64)

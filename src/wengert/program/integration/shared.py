@@ -63,7 +63,7 @@ def shared_system(program: Program, states: int, record: Callable | None = None)
 def shared_integration(system: System, shapes: list, *options: Any) -> Integration:
     """Return the integration of these arguments: the existing one while it is in use; see `Integration`."""
     method, settings, *others = options
-    if method == methods.SWITCHING:  # which of its methods it takes depends on calls before
+    if method == methods.SWITCHING:  # which of its methods it uses depends on earlier calls
         return Integration(system, shapes, *options)
     own = [x.tobytes() if isinstance(x, np.ndarray) else repr(x) for x in settings.values()]
     key = *shapes, method, *settings, *own, *others

@@ -1,4 +1,4 @@
-"""Adjoints of integrations: products with tangents, sweeps back over steps that are kept, and adjoint equations."""
+"""Adjoints of integrations: products with tangents, reverse sweeps over stored steps, and adjoint equations."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class Continuous:
         return np.concatenate([w, of_parameters])
 
     def segment(self, end, start, w):
-        """Return the adjoint of the states at the start of a segment, and its part of that of the parameters.
+        """Return the adjoint of the states at the start of a segment, and its contribution to that of the parameters.
 
         Time is counted from the end of the segment: first steps may be smaller than the spacing of numbers there.
         """

@@ -165,7 +165,7 @@ class System:
         return made
 
     def pulled(self) -> Program:
-        """Return the program from x and cotangents of all outputs to that of x."""
+        """Return the program that maps x and cotangents of all outputs to the cotangent of x."""
         return self._memoised("pulled", self._pulled)
 
     def _pulled(self):

@@ -129,7 +129,7 @@ def _calls_of(code):
 
 
 def static(x):
-    """Return a hashable key of static arguments; an argument that is not hashable gets a key equal to no other."""
+    """Return a hashable key of static arguments; for an unhashable argument, one that equals no other key."""
     if isinstance(x, (tuple, list)):
         return type(x).__name__, *map(static, x)
     if isinstance(x, dict):

@@ -126,7 +126,7 @@ def _moved_back(call, wanted, ybar, operands):
 
 
 def _origins(call, moved, operands):
-    """Return the origin of each element of a rearrangement, as an id, and the end of each operand's range of ids.
+    """Return the source of each element of a rearrangement, as an id, and the end of each operand's range of ids.
 
     Elements of the operands `moved` have consecutive ids from 1; elements of other origin have 0.
     Operands that select elements, such as indices, keep their values.

@@ -210,7 +210,7 @@ cdef class Listing:
         return self.add(ARRAY, (array.dtype, array.shape, None), len(self.arrays) - 1)
 
     def guard(self, int32_t a, expected, str place, int32_t of=-1):
-        """Append a guard on a value; if `of`, the value whose derivation needs the guard, is dead, so is the guard."""
+        """Append a guard on a value; the guard is dead if `of`, the value whose derivation needs it, is dead."""
         self.guards.append((expected, place))
         return emit(self, GUARD, a, len(self.guards) - 1, of, SCALAR)
 
@@ -409,7 +409,7 @@ def kind_of(Listing code, Py_ssize_t i):
 
 
 def stacked(Listing code, list items, tuple shape):
-    """Return the program with one output: an array packed from constant floats and from outputs, given by index.
+    """Return the program with one output: an array packed from constant floats and outputs, the latter by index.
 
     None if one of those outputs is not a scalar.
     """

@@ -41,7 +41,7 @@ MAX_REMEMBERED = 4096
 
 
 def native_call(call: Call, types: list, dtype: np.dtype, shape: tuple) -> NativeCall | None:
-    """Return a call as a kernel computes it; None if there is no kernel.
+    """Return a call in the form that a kernel takes; None if there is no kernel.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def _native_call(call, types, dtype, shape):
 
 
 def native_pack(given: int, has_base: bool, offsets: Any, dtype: np.dtype, shape: tuple) -> NativeCall | None:
-    """Return the storing of `given` scalars at offsets of an array of bools in C order; None for others.
+    """Return the call that stores `given` scalars at offsets of a C-order array of bools; None for other arrays.
 
     The operands are the scalars, then the array whose other elements are kept; without one these are False.
     """

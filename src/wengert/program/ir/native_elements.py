@@ -352,7 +352,7 @@ def rearrangement(call, given, dtype, shape):
     if where is None or np.shape(where) != shape or np.asarray(where).dtype.kind != "i":
         return None
     where = np.ravel(where)
-    if not where.all():  # elements of no operand, of which only zeros are known here
+    if not where.all():  # elements that come from no operand; only zeros are supported
         if call.kwargs or not call.row.fills_zeros:
             return None
         operands.append(Packed(np.zeros(1, dtype), dtype, (1,)))

@@ -46,7 +46,7 @@ class NativeCall(NamedTuple):
     operands: tuple
     params: tuple = ()
     dtype: np.dtype = DOUBLE
-    axes: tuple | None = None  # order of the result's axes in which the kernel writes its elements
+    axes: tuple | None = None  # the order of the result's axes in which the kernel writes
     spare: int = 0  # doubles of memory for the kernel
     loop: tuple | None = None  # ufunc and signature, for the kernel "loop"
     work: float = 0.0  # nanoseconds, without packing

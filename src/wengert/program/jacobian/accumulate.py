@@ -397,7 +397,7 @@ class _Accumulation(Coefficients):
             return []
         repeats = self.has_repeats(kind_of(self.code, a))
         places = functools.cache(lambda: self.own_offsets(places_of(view, _FLOAT), a))
-        if repeats:  # coefficients are in C order, so the view of the program does not apply to them
+        if repeats:  # coefficients are in C order, so the view in the program does not apply to them
             seen = lambda line: line[places()]
             index = self.code.constant_array(np.ascontiguousarray(places(), dtype=np.int32))
             move = lambda coef: self.code.add(Op.GATHER, (_FLOAT, view[1], None), coef, index)

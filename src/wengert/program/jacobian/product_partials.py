@@ -168,7 +168,7 @@ def terms_by_slope(p, i, call, j):
 
 
 def constant_matrix(p, i, factor, others, out):
-    """Return the constant matrix that an operand is multiplied by, if it is sparse or large, in coordinate form.
+    """Return, in coordinate form, the constant matrix that an operand is multiplied by, if it is sparse or large.
 
     Rows and columns are C-order indices in the result and in the operand. None if this form does not pay or apply.
     """

@@ -275,7 +275,7 @@ class _Batcher:
             return self.call_per_point(i, call)
 
     def unit_product(self, i, call):
-        """Return the rows or columns of a matrix as its product with the unit vectors; None if the call is no such."""
+        """Return the rows or columns of a matrix for its product with all unit vectors; None for any other call."""
         if product_of(call) not in ("matmul", "dot"):
             return None
         is_unit = [type(x) is Operand and call.operands[x.position] in self.units for x in call.args]

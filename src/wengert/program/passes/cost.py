@@ -118,7 +118,7 @@ def _of_call(work, given, shapes, shape):
 
 # ---- when a later form of a program pays: docs/explanation/decisions/0085-first-calls-of-loops.md
 
-#: time that an unrolled iteration saves per run; cost of unrolling per instruction on arrays, and per instruction
+#: time that an unrolled iteration saves per run; cost of unrolling, per instruction on arrays and per other instruction
 UNROLLED_ITERATION = 500.0
 UNROLL_ARRAY, UNROLL_SCALAR = 1.2e4, 1e3
 #: preparing a Hessian: cost per instruction of the function on arrays, and per other instruction; and the share that it

@@ -8,7 +8,7 @@ ctypedef fused place:
 
 
 def lattice(where):
-    """Return the lengths of axes in which positions are affine; None if that takes more than `MAX_AXES`."""
+    """Return the lengths of axes along which positions are affine; None if there would be more than `MAX_AXES`."""
     where = np.ascontiguousarray(where)
     return axes_of[int32_t](where) if where.dtype == np.int32 else axes_of[int64_t](where.astype(np.int64, copy=False))
 

@@ -221,7 +221,7 @@ cdef int32_t class_of_sum(Vectoriser packer, Py_ssize_t i, int32_t *stamps, dict
 
 
 cdef list terms_by_class(Vectoriser packer, list members):
-    """Group the terms of some sums by sign and class, positive terms first: (sign, terms, index of their sum)."""
+    """Group the terms of some sums by sign and class, positive terms first; return (sign, terms, indices of sums)."""
     cdef Py_ssize_t j, start, stop, number
     cdef int32_t s, last = -2
     cdef int sign, last_sign = 0

@@ -33,7 +33,7 @@ from wengert.program.ir.ir import Listing, c_strides, kind_of
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes import simplify
 
-MIN_PRODUCTS = 8  # rows from which one product pays for the memory of its unread elements
+MIN_PRODUCTS = 8  # minimum number of rows for which one product outweighs the memory of its unread elements
 MIN_ELEMENTS = 512  # of each part of the matrix, on average: small products are expanded into scalar code
 MAX_GROWTH = 3
 
@@ -127,7 +127,7 @@ def _joined(key, rows) -> _Joined | None:
 
 
 def _rewritten(code, joined):
-    """Return the program that computes each joined product where the first of its rows was computed."""
+    """Return the program that computes each joined product at the position of its first row."""
     new, of = Listing(), np.full(len(code), -1, dtype=np.int32)
     places = {row.at: (number, j) for number, each in enumerate(joined) for j, row in enumerate(each.rows)}
     products: dict[int, int] = {}

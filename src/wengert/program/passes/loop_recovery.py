@@ -47,7 +47,8 @@ FLAG = 1
 _MIN_STEPS = 8
 #: distance in iterations over which a value may be carried
 _MAX_CARRIED_DISTANCE = 4
-#: bytes of the arrays of all iterations, about a last-level cache, and of one iteration: loops save memory, not time
+#: minimum bytes of the arrays of all iterations, about a last-level cache, and of one iteration: loops save memory, not
+#: time
 _MIN_BYTES = 4_000_000
 _MIN_BYTES_PER_STEP = 16_000
 #: instructions in a body
@@ -420,7 +421,7 @@ class _Candidate:
             raise _NotALoop  # elementwise: the VM fuses all iterations into one pass over the elements
 
     def _used_outside(self):
-        """Return the instructions of the body whose last values are used after the loop, and those of which all are.
+        """Return the body instructions whose last values are used after the loop, and those whose values all are.
 
         The first are a dict to the distance from the end of the loop.
         """

@@ -59,7 +59,7 @@ STAGES = (
 #: whether the verifier runs after each pass
 VERIFY = os.environ.get("WENGERT_VERIFY", "0") not in ("", "0")
 
-#: instructions from which on idle memory is returned to the system before a stage, whose passes need as much again
+#: for longer programs, idle memory is returned to the system before a stage, since its passes need as much again
 LARGE = 1 << 18
 
 #: scalar code replaces small arrays if its estimated time is below this fraction of the time with arrays

@@ -34,7 +34,7 @@ _NEGATIVE, _MULTIPLY = OPCODES["negative"], OPCODES["multiply"]
 _CONST, _VIEW = int(Op.CONST), int(Op.VIEW)
 _FLOAT = np.dtype(float)
 _TWO_OPERANDS = (Operand(0), Operand(1))
-#: limit on the constants that are moved to another factor, which rules out harmful overflow and underflow
+#: limit on the constants that are moved to another factor, so that nothing overflows or underflows
 _MAX_SCALE = 2.0**20
 
 

@@ -108,7 +108,7 @@ cdef class Scalariser:
     cdef list orders            # by type id: offsets of the elements in order; None: not a small array
     cdef dict store_offsets     # offsets of views and stores, by view and bytes of an element
     cdef bint to_run            # whether the program will not be differentiated
-    cdef list squares           # squares of norms, whose derivatives are those of `norm` only if they are finite
+    cdef list squares           # squares of norms; only if finite, the expansion has the derivatives of `norm`
 
     def __cinit__(self, Listing code, list orders, bint to_run):
         self.to_run, self.orders, self.squares = to_run, orders, []

@@ -126,8 +126,8 @@ cdef int set_ends(Listing code, const int32_t *of, Listing found) except -1:
 
 cdef enum:
     MAX_STORES = 64  # stores to an array that a load is moved across
-    MAX_FAR_STORES = 4096       # stores across which the stored value, or the array before all of them, is looked for
-    MAX_STEPS = 1 << 22         # stores that are looked at for that in one traversal
+    MAX_FAR_STORES = 4096       # stores that are searched for the stored value, or for the array before all of them
+    MAX_STEPS = 1 << 22         # limit on the stores that are searched so in one traversal
 
 
 cdef int32_t fold_one(Listing code, int32_t v, bint exact, StoredElements contents) except -1:

@@ -47,9 +47,9 @@ _MAX_EXPRESSION = 64
 _MAX_SLICES = 24
 #: fraction of the array that its slices must cover on average
 _MIN_COVERAGE = 0.3
-#: nanoseconds that a call must be able to save for the search to pay
+#: nanoseconds that fusion must be able to save per call for the search to pay
 _MIN_SAVED_PER_CALL = 1500.0
-#: nanoseconds that it must be able to save per slice: finding boxes takes about 100 us per slice
+#: nanoseconds that fusion must be able to save per slice: finding boxes takes about 100 us per slice
 _MIN_SAVED_PER_SLICE = 300.0
 #: limit on the elements of a short row; the VM copies short rows together
 _MAX_SHORT_ROW = 66
@@ -477,7 +477,7 @@ class _Sum:
         kept, min_cost = self._choice(shifted, own, elsewhere, over)
         self.kept = kept
         spent = min_cost * size
-        # the largest box costs as much as before, except for memory passes; in small boxes dispatch dominates
+        # the largest box costs as much as before, except for memory traffic; in small boxes, dispatch dominates
         largest = max(_size_of(starts, stops) for starts, (stops, _) in self.boxes.items())
         for starts, (stops, terms) in self.boxes.items():
             if _size_of(starts, stops) < largest:

@@ -133,7 +133,7 @@ cdef class Vectoriser:
     cdef int32_t *begin         # start of the members of each class in `order`
     cdef char *is_packed        # whether a class becomes an array
     cdef object order           # values sorted by class, then by id
-    cdef dict arrays            # for each packed class: its array in the new program and the axes of that
+    cdef dict arrays            # by packed class: its array in the new program, and the axes of the array
 
     def __cinit__(self, Listing code):
         self.code = code

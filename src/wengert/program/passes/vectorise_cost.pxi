@@ -127,7 +127,7 @@ cdef double min_cost(Vectoriser packer) except -1.0:
 
 
 cdef Py_ssize_t min_additions(Vectoriser packer, Py_ssize_t i, int32_t *counts, unsigned char *alone) except -1:
-    """Return a lower bound on the additions left of a sum; mark terms in `alone` that are read as scalars.
+    """Return a lower bound on the additions that remain of a sum; mark terms in `alone` that are read as scalars.
 
     At least `MIN_MEMBERS` terms of one class may become one SUM. `counts` must be zero, and is zero again after.
     """

@@ -102,7 +102,7 @@ class Batched:
         return made
 
     def at_all_points(self, code, call, directions):
-        """Return the batched program of a derivative; `directions` tells which of its first inputs are batched."""
+        """Return the batched program of a derivative; `directions` states which of its first inputs are batched."""
         batched = [*directions, True, *self.is_batched]
         numbers = [int(code.a[v]) for v in code.inputs if batched[int(code.a[v])]]
         examples = [example_of(kind_of(code, v)) for v in code.inputs[: len(directions)]]

@@ -236,7 +236,7 @@ cdef class Bound(Problem):
         return s.x, ended
 
     def hybrid_root(self, x0, double xtol, Py_ssize_t maxfev, double factor, double difference, bint has_slopes):
-        """Return the root by MINPACK's hybrid method; None if it is to be found by MINPACK, see ``hybrid.pxi``."""
+        """Return the root by MINPACK's hybrid method; None if MINPACK itself has to find it, see ``hybrid.pxi``."""
         cdef Py_ssize_t n = self.n, size = 7 * n + 2 * n * n
         cdef cnp.ndarray x = np.array(x0, float).reshape(-1), work = np.zeros(2 * size), pivots = np.zeros(n, np.intc)
         cdef double *z = <double *>cnp.PyArray_DATA(x)
@@ -289,7 +289,7 @@ cdef class Bound(Problem):
             linear.spaces.append(lu)    # as the last one, for the derivative
 
     cdef object checked(self, LU lu, cnp.ndarray at, const Limits *limits):
-        """Do the same with memory for the factors of the Jacobian, which has been computed."""
+        """As above, with memory for the factors of the Jacobian, which has been computed."""
         cdef Py_ssize_t n = self.n
         cdef cnp.ndarray work = np.empty(7 * n)
         cdef Check check

@@ -23,7 +23,7 @@ import numpy as np
 cnp.import_array()
 
 MIN_DAMPING = 1e-8      # smallest fraction of a step that is tried
-SCALE_FLOOR = 1e-3      # components below this fraction of the largest one, now or at the start, count as that large
+SCALE_FLOOR = 1e-3      # smallest scale of a component, relative to the largest one now or at the start
 
 
 cdef class Problem:

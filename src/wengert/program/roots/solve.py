@@ -85,7 +85,7 @@ class Solve:
 
 
 class _Builder:
-    """Builds the IR of a derivative; `given` tells which kinds of arrays are inputs before result and operands."""
+    """Builds the IR of a derivative; `given` states which kinds of arrays are inputs before result and operands."""
 
     def __init__(self, solve, given):
         self.linear, self.code = solve.linear, Listing()

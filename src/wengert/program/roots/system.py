@@ -32,7 +32,7 @@ _SCALAR = _FLOAT, (), None
 #: maximum number of unknowns of systems whose Jacobian has neither a narrow band nor few nonzeros
 MAX_DENSE_UNKNOWNS = 500
 
-#: width of a band up to which its factors are always faster than others
+#: up to this bandwidth, banded factors are always faster than others
 MAX_NARROW = 16
 
 #: sparse factors are faster than banded ones up to this fraction of their multiplications
@@ -41,7 +41,7 @@ MAX_PART_OF_BAND = 0.25
 #: maximum number of systems that one run of a program evaluates
 MAX_LANES = 128
 
-#: maximum number of unknowns of systems that are solved side by side: their Jacobians have to stay in a cache
+#: maximum number of unknowns of systems that are solved in parallel lanes: their Jacobians have to fit in a cache
 MAX_LANE_UNKNOWNS = 16
 
 
@@ -136,7 +136,7 @@ class System:
         return differs, rows, np.concatenate(shared) if shared else None
 
     def _many(self, differs, width, has_slopes):
-        """Return the batched program of `Lanes`; None if it cannot be batched without a call for each lane."""
+        """Return the batched program for `Lanes`; None if batching would take a call for each lane."""
         one, vectors = self._scalar_code(differs, has_slopes)
         k, options = vectors[0].size, pipeline.Options(disabled=self.program._disabled)
         examples = [*vectors[0], *vectors[1:]]

@@ -44,7 +44,7 @@ def leave_batch() -> None:
 
 
 def solved_together(mapped: Mapped, elements: Elements, args: tuple, kwargs: dict) -> tuple | None:
-    """Return the results for all elements in a tuple, or None to call the function for each of them."""
+    """Return the results for all elements in a tuple, or None if the function has to be called for each element."""
     made = recording.get()
     if made is not None and running.get() == (made.tape,):
         return None if made.exact or made.code.is_paused else _Inlined(mapped, elements, kwargs, made).run()
@@ -74,7 +74,7 @@ def _compiled(mapped):
 
 
 class _Inlined:
-    """A batch in a program that is being recorded: the instructions of its first element, batched."""
+    """A batch in a program that is being recorded: the instructions for its first element, batched."""
 
     def __init__(self, mapped, elements, kwargs, around):
         self.mapped, self.elements, self.kwargs, self.around = mapped, elements, kwargs, around
@@ -127,7 +127,7 @@ class _Inlined:
         return found
 
     def sliced(self, places):
-        """Return the IR of the first element, of its arguments and earlier values, and these values."""
+        """Return the IR of the first element as a function of its arguments and earlier values, and these values."""
         code = self.around.code.listing
         start = self.unknowns[0]
         depends = dependent(code, self.unknowns, start)

@@ -157,7 +157,7 @@ class Compiled(Checked):
         self._scans_all = False  # whether all code that f reaches is analysed
         self._pins = False  # whether all captured values are part of the keys
         self._warned = self._is_refused = False
-        self.is_quiet = False  # whether calls that run uncompiled are fine, as nobody asked for compilation
+        self.is_quiet = False  # whether calls run uncompiled without a warning, as the user did not ask for compilation
         self._constant_names = frozenset(each for each in self.constant if type(each) is str)
         self._parameters = _parameters_of(f) if self._constant_names else ()
         functools.update_wrapper(self, f, updated=())
@@ -354,7 +354,7 @@ class Compiled(Checked):
         return tuple(given)
 
     def _declared_constant(self, args, kwargs):
-        """Return, for arguments declared constant, the indices of their leaves and the objects in them."""
+        """Return the indices of the leaves of arguments declared constant, and the objects in these arguments."""
         named = [*zip(self._parameters, args), *((None, x) for x in args[len(self._parameters) :]), *kwargs.items()]
         leaves: list = []
         pinned: list = []
@@ -440,7 +440,7 @@ class Compiled(Checked):
         self._drop_recordings()
 
     def _has_other_code(self, captures, ran, in_derivative):
-        """Return whether code ran that was not analysed; it is from the next call on."""
+        """Return whether code ran that was not analysed; if so, have it analysed from the next call on."""
         if captures.ran is None or ran <= captures.ran:
             return False
         if in_derivative:
@@ -495,7 +495,7 @@ class Compiled(Checked):
                     return None
                 if not self._may_record(reading.in_derivative):
                     if self._budget.is_low and not reading.in_derivative:
-                        # guards of paths that no call has taken only delay further calls
+                        # paths that no call has taken only delay further calls by their guards
                         table.paths[full] = tuple(path for path in paths if path.calls)
                     return None
                 if known is None:
@@ -555,7 +555,7 @@ class Compiled(Checked):
         return y, seen
 
     def _run_observed(self, args, kwargs, reading, leaves):
-        """Return the value of f and the observer; a derivative is evaluated first, and then its function observed.
+        """Return the value of f and the observer. A derivative is evaluated before its function is observed.
 
         In the other order, caches that the function fills with plain values would lose the derivative.
         """
@@ -734,7 +734,7 @@ def _first_of(y):
 
 
 def _own(given):
-    """Return arguments with copies of their arrays, which the function of a derivative may write into."""
+    """Return arguments with copies of their arrays, since the differentiated function may write into them."""
     copies: dict = {}
     return mapped(given, lambda x: copies.setdefault(id(x), x.copy("K")) if type(x) is np.ndarray else x)
 

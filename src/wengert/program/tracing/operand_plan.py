@@ -101,7 +101,7 @@ class OperandPlan(Plan):
 
     @staticmethod
     def when_called(f):
-        """Return a function that stands for one whose code did not run before."""
+        """Return a function that raises, in place of one whose code did not run before."""
 
         def run(*args, **kwargs):
             raise_not_seen(f)

@@ -104,7 +104,7 @@ def top(module: object) -> str:
 
 @functools.cache
 def _is_genuine(name):
-    """Return whether the loaded module is the known package, and no module of the user's with the same name."""
+    """Return whether the loaded module is the known package, rather than a user's module of the same name."""
     file = getattr(sys.modules.get(name), "__file__", None)
     return file is None or name in _ANYWHERE or is_installed(file)
 

@@ -415,9 +415,9 @@ class Scan:
             self.look(sys.modules, ".".join(parts[: i + 1]), True)
 
     def visit_cached(self, f):
-        """Visit a cached function; a doubt unless its results depend on nothing but its arguments."""
+        """Visit a cached function; record a doubt unless its results depend only on its arguments."""
         if id(f) not in self.cached:
-            self.cached[id(f)] = f, {}, True  # meanwhile, for functions that call each other
+            self.cached[id(f)] = f, {}, True  # preliminary, for functions that call each other
             self.cached[id(f)] = f, *self.codes_of_cached(f)
         _, codes, is_steady = self.cached[id(f)]
         self.codes.update(codes)

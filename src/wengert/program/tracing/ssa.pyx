@@ -348,7 +348,7 @@ cdef class Definitions:
         return self.constant_array(x.copy(order="K"))
 
     cdef int32_t kept(self, cnp.ndarray x) except -1:
-        """Return the value of a constant operand; small arrays with the same content share it."""
+        """Return the value of a constant operand; small arrays with the same content share one value."""
         if not cnp.PyArray_IS_C_CONTIGUOUS(x) or cnp.PyArray_NBYTES(x) > MAX_SHARED_BYTES or x.dtype is not DOUBLE:
             return self.plain(x)
         key = (<object>x).shape, (<char *>cnp.PyArray_DATA(x))[:cnp.PyArray_NBYTES(x)]

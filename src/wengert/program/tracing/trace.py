@@ -118,7 +118,7 @@ def listed(
 
 
 def _check_end(level):
-    """Raise if the function caught an error of the trace, to fall back to eager execution, which has no such error."""
+    """Raise if the function caught an error of the trace; f then runs eagerly, without that error."""
     if level.refused:
         error = levels.swallowed(level, level.name)
         error.runs_as_it_is = True

@@ -152,7 +152,7 @@ cdef int32_t new_slot(Lowering low, Py_ssize_t i) except -1:
 cdef inline int release_slot(Lowering low, Py_ssize_t u, Py_ssize_t position) except -1:
     """Free the slot of a scalar after its last use; constants keep theirs."""
     if low.is_scalar(u) and low.last[u] <= position and low.op[u] != Op.CONST:
-        low.last[u] = END                  # so that it is freed once
+        low.last[u] = END                  # so that it is freed only once
         if low.free == low.free_slots.shape[0]:
             low.free_slots = np.concatenate([low.free_slots, int32s(low.free)])
         low.free_slots[low.free] = low.slot[u]

@@ -18,7 +18,7 @@ cdef Py_ssize_t MIN_HUGE_ITEMS = 1 << 19        # elements of a loop's result fo
 
 
 class LoopKernel:
-    """A loop as the VM runs it; the VM of its body is built on first use."""
+    """A loop in executable form; the VM of its body is built on first use."""
 
     def __init__(self, loop, tier="auto", disabled=frozenset()):
         self.loop, self._tier, self._disabled = loop, tier, disabled

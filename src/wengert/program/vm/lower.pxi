@@ -86,7 +86,7 @@ cdef class Lowering:
         place_allocs(self)
 
     cdef int own_columns(self) except -1:
-        """Copy the columns before the first change to them, because they are the listing's."""
+        """Copy the columns before the first change to them, because they belong to the listing."""
         if not self.has_columns:
             self.has_columns = True
             self.op, self.a = np.array(self.op), np.array(self.a)

@@ -1,6 +1,6 @@
 # Native calls, included by machine.pyx: calls on small arrays and guards that the VM computes by a C kernel.
 #
-# Each has the Python step that replaces it when the kernel declines.
+# Each has a Python step that runs instead when the kernel declines.
 
 cdef dict NATIVE_TYPES = {BOOL: WG_T_BOOL, np.dtype(np.int64): WG_T_INT, FLOAT: WG_T_DOUBLE,
                           np.dtype(complex): WG_T_COMPLEX}
@@ -116,7 +116,7 @@ cdef bint is_contiguous(tuple shape, tuple strides, Py_ssize_t itemsize):
 
 
 cdef tuple native_result(Lowering low, Py_ssize_t i, found):
-    """Return the location of a result, in the order in which the kernel writes it, as for an operand."""
+    """Return the location of a result in the form of an operand, in the order in which the kernel writes it."""
     cdef Layout layout
     if low.is_scalar(i):
         is_flag = low.type[i] == 1

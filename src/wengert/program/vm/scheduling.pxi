@@ -178,7 +178,7 @@ cdef Py_ssize_t vector_step(Lowering low, Py_ssize_t i, list operands) except -1
 
 
 cdef bint stores_beside(Lowering low, Py_ssize_t i, Py_ssize_t s) except -1:
-    """Return whether a step stores only to other, disjoint elements of the same array before."""
+    """Return whether all earlier stores of a step go to disjoint elements of the same array."""
     cdef Py_ssize_t base = low.a[i], parts = 0
     cdef tuple view = low.listing.views[low.b[i]]
     if overlaps(view[1], view[2]) or low.is_scalar(low.c[i]):

@@ -65,7 +65,7 @@ cdef class Chunks:
         self.low, self.shape = low, shape
         self.places, self.rows = -1, 1
         self.strides, self.fills, self.sums = [], [], []
-        # at most a walk of the elements and one of the memory for each value, and four chunks
+        # at most two walks per value, of its elements and of its memory, and four chunks
         self.room = take(count * (sizeof(InStep) + 2 * sizeof(Walk) + 5 * sizeof(int32_t)))
         data = self.room.data
         self.walks = <Walk *>data

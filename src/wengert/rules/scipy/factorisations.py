@@ -72,7 +72,7 @@ def cholesky_factor(a, lower):
 
 @dispatched
 def cholesky_adjoint(factor, g):
-    """Return what NumPy's rule does, by products in the library that factorised: two pools of threads are slow."""
+    """As NumPy's rule, with products by the library that factorised, because two pools of threads are slow."""
     return pulled_to_matrix(factor, g, matmul)
 
 
@@ -498,7 +498,7 @@ def tridiagonal(d, e):
 
 
 def part_of_spectrum(a, select, select_range, reference):
-    """Return selected eigenvalues and eigenvectors, the latter with the signs of `reference` if it is given."""
+    """Return selected eigenvalues and eigenvectors; the vectors have the signs of `reference` if it is given."""
     w, v = np.linalg.eigh(a)
     if select not in ("a", "all", 0):
         by_index = select_range if select in ("i", "index", 2) else None

@@ -28,7 +28,7 @@ _proxies: dict[int, Callable] = {}
 
 
 def carriers(values: Iterable) -> Iterator:
-    """Yield the values that override NumPy's functions, also those in lists, tuples and dictionaries."""
+    """Yield the values that override NumPy's functions, including those in lists, tuples and dictionaries."""
     for x in values:
         kind = type(x)
         if kind in _PLAIN:

@@ -182,7 +182,7 @@ structural(
 
 
 def roots(c, x, y, discontinuity, extrapolate, column):
-    """Return where one column of piecewise polynomials has the value y; a jump across y moves with its breakpoint."""
+    """Return where a column of piecewise polynomials has the value y; a jump across y moves with its breakpoint."""
     r = plain_roots(c, x, y, discontinuity, extrapolate, column)
     is_finite = np.isfinite(r)
     i = piece_of(x, np.where(is_finite, r, x[0]))
@@ -224,7 +224,7 @@ def tensor_polynomial(c, x, ks, xp, nu, extrapolate):
 
 
 def _tensor_polynomial(c, x, ks, xp, nu, extrapolate):
-    """Sum products of powers along each axis; rows of c are powers, and its columns pieces."""
+    """Sum products of powers along each axis; the rows of c are powers, its columns are pieces."""
     piece, weights, beyond = 0, np.ones((1, np.shape(xp)[0])), False
     for axis, breaks in enumerate(x):
         i, k, order = piece_of(breaks, xp[:, axis]), int(ks[axis]), int(nu[axis])

@@ -177,7 +177,7 @@ class Compiled:
 
 
 def frequencies(shape, n, axis):
-    """Return the frequencies along each axis; those of a real transform along `axis` of n samples if n is not -1."""
+    """Return the frequencies along each axis; unless n is -1, those of a real transform of n samples along `axis`."""
     found = []
     for i, size in enumerate(shape):
         is_real = i == axis and n >= 0

@@ -83,7 +83,7 @@ cdef inline Py_ssize_t source(double place, Py_ssize_t n, int mode) noexcept nog
 
 
 def coefficient_places(shape, int order, int mode, starts):
-    """Return the places of the coefficients near points in the flattened array, in one axis for each axis of `shape`.
+    """Return the places, in the flattened array, of coefficients near points, with one axis per axis of `shape`.
 
     `starts` has the place of the first one along each axis; a coefficient beyond the array is one in it by the mode.
     """

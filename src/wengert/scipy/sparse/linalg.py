@@ -103,7 +103,7 @@ def _is_operator(A):
 
 
 def _product(A):
-    """Return the function of a vector that an operator computes; SciPy's method around it takes plain vectors only."""
+    """Return the function of a vector that an operator computes, without SciPy's wrapper for plain vectors."""
     is_users = isinstance(A, _scipy.LinearOperator) and not isinstance(A, LinearOperator)
     return A._matvec if is_users else A.matvec
 

@@ -18,7 +18,7 @@ from wengert.scipy import objects as _objects
 
 
 class _Backend:
-    """Computes derivatives with SciPy's back end in Python, and values with the one that SciPy selects."""
+    """Computes derivatives with SciPy's Python back end, and values with the back end that SciPy selects."""
 
     def __init__(self, plain):
         self._plain = plain

@@ -81,7 +81,7 @@ infrastructure.rv_continuous.fit = _fit
 
 
 class _Interpolation:
-    """A class of ``wengert.scipy.interpolate``, which few distributions need, loaded when it is used."""
+    """A class of ``wengert.scipy.interpolate``, loaded when it is used, since few distributions need it."""
 
     def __init__(self, name):
         self._name = name
@@ -104,7 +104,7 @@ _continuous.nct_gen._cdf = lambda self, x, df, nc: rules.noncentral_t_cdf(x, df,
 
 
 def _preprocessed(self, x, skew):
-    """Return SciPy's result, with an array of ones first that traced values can be stored in."""
+    """Return SciPy's result; the array of ones at its front can hold traced values."""
     ones, *others = _preprocess(self, x, skew)
     return wengert.numpy.copy(ones), *others
 
