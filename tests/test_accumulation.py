@@ -375,7 +375,7 @@ VIEWS = [
 
 
 @pytest.mark.parametrize(("view", "expected"), VIEWS)
-def test_views_made_of_short_rows(view, expected):
+def test_views_with_short_rows_are_recognised(view, expected):
     assert has_short_rows(view) is expected
 
 
@@ -397,7 +397,7 @@ REPEATED = {
 
 
 @pytest.mark.parametrize("name", REPEATED)
-def test_slices_of_views_that_repeat_elements(name):
+def test_slices_of_views_that_repeat_elements_have_derivatives(name):
     """Slices of a view with repeated elements become views of the array behind it."""
     f = lambda x: np.sum(np.cumsum(np.ravel(REPEATED[name](x))) ** 2)
     x = points(X)
@@ -450,7 +450,7 @@ DENSE += [(wg.jacobian, f) for f in (_tridiagonal, _differences, lambda x: np.cu
 
 @pytest.mark.parametrize("n", [1, 2, 9, 33, 64, 200])
 @pytest.mark.parametrize(("operator", "f"), DENSE)
-def test_dense_derivatives_of_programs(operator, f, n):
+def test_dense_derivatives_of_programs_equal_eager_ones(operator, f, n):
     x, z = np.linspace(-1.0, 1.2, n), np.linspace(0.3, 0.9, n)
     compiled = operator(wg.compile(f))
     for at in (x, z):

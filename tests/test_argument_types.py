@@ -400,7 +400,7 @@ def test_derivatives_depend_on_types_of_other_arguments(name, recheck):
 
 
 @pytest.mark.parametrize("name", DERIVATIVES)
-def test_compiled_function_inside_derivative(name):
+def test_compiled_function_inside_derivative_acts_like_the_plain_one(name):
     f, points = DERIVATIVES[name]
     g = wg.compile(f)
     for args in points * 3:

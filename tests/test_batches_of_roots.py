@@ -129,7 +129,7 @@ def test_batch_of_derivatives_is_that_of_its_elements(name):
 
 
 @pytest.mark.parametrize("name", [name for name, (_, batch, _) in BATCHES.items() if batch.ndim == 1])
-def test_batch_of_derivatives_by_one_scalar(name):
+def test_batch_has_derivatives_by_one_scalar(name):
     f, batch, rest = BATCHES[name]
     for order in (1, 2) if np.ndim(f(batch[0])) == 0 else (1,):
         mapped = wg.vmap(wg.derivative(wg.compile(f), order=order))
@@ -164,7 +164,7 @@ def test_small_systems_run_side_by_side(name):
     assert lanes is not None and lanes.width == 8 and lanes.n == system.linear.n
 
 
-def test_batch_of_second_derivatives():
+def test_batch_has_second_derivatives():
     f = wg.compile(lambda p: np.sum(pair_root(p) ** 2))
     H = wg.vmap(wg.hessian(f))
     expected = [wg.hessian(lambda p: np.sum(pair_root(p) ** 2))(p) for p in POINTS[:5]]

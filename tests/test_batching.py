@@ -41,7 +41,7 @@ def check(program, numbers, leaves, code=None, count=COUNT):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_batched_programs(name):
+def test_batched_program_equals_program_of_each_element(name):
     f = PROGRAMS[name]
     program = wg.record(f, X)
     try:
@@ -51,7 +51,7 @@ def test_batched_programs(name):
 
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if np.size(PROGRAMS[name](X.copy()))])
-def test_batched_rows_of_derivatives(name):
+def test_batched_derivative_equals_derivative_of_each_row(name):
     f = PROGRAMS[name]
     program = wg.record(lambda x: np.sum(np.ravel(f(x)) * np.cos(np.arange(np.size(f(X.copy()))))), X)
     for made in (program.vjp(), program.jvp()):
@@ -92,7 +92,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_batched_functions(name):
+def test_batched_function_equals_function_of_each_element(name):
     program = wg.record(CASES[name], X)
     check(program, {0}, [spread(X)])
 
@@ -199,7 +199,7 @@ def test_batching_rows_does_not_change_the_jacobian(most, monkeypatch):
     np.testing.assert_array_equal(out, found)
 
 
-def test_jacobians_without_rows_or_columns():
+def test_jacobians_may_have_no_rows_or_columns():
     for f, x in ((lambda x: np.linalg.inv(np.diag(x))[:0], X), (lambda x: np.cumsum(np.outer(x, x)), X[:0])):
         assert wg.record(f, x).jacobian()(x).shape == (*f(x).shape, *x.shape)
 

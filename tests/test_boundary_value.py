@@ -51,7 +51,7 @@ def test_values_are_those_of_scipy():
     assert np.array_equal(wg.vjp(outputs, X)[0], outputs(X))
 
 
-def test_second_derivatives():
+def test_second_derivatives_equal_those_of_the_formula():
     def slope(x):
         return oscillator(np.stack([x[0], x[1], 1.0])).y[1, -1]
 
@@ -61,7 +61,7 @@ def test_second_derivatives():
     assert error(wg.hessian(slope, X[:2]), wg.hessian(exact, X[:2])) < 1e-7
 
 
-def test_unknown_parameters():
+def test_unknown_parameters_have_derivatives():
     def eigenvalue(c):
         found = solve_bvp(
             lambda t, y, p: np.stack([y[1], -(p[0] ** 2) * c * y[0]]),
@@ -73,7 +73,7 @@ def test_unknown_parameters():
     assert wg.grad(eigenvalue, 1.0) == pytest.approx(-np.pi, rel=1e-6)     # 2 pi / sqrt(c)
 
 
-def test_nonlinear_equation():
+def test_solution_of_nonlinear_equation_has_derivatives():
     def peak(a):
         found = solve_bvp(
             lambda t, y: np.stack([y[1], -a * np.exp(y[0])]), lambda p, q: np.stack([p[0], q[0]]),
@@ -91,12 +91,12 @@ def test_nonlinear_equation():
     assert wg.grad(peak, 1.0) == pytest.approx(wg.grad(exact, 1.0), rel=1e-7)
 
 
-def test_many_nodes():
+def test_problem_with_many_nodes_has_derivatives():
     found = wg.grad(lambda w: oscillator(np.stack([w, 1.0, 1.0]), 400, 1e-6).y[1, -1], 1.1)
     assert found == pytest.approx(wg.grad(lambda w: w / np.tan(w), 1.1), rel=1e-8)
 
 
-def test_jacobians_of_the_user():
+def test_jacobians_of_the_user_are_accepted():
     options = {
         "fun_jac": lambda t, y: np.tile(np.array([[0.0, 1.0], [-1.21, 0.0]])[:, :, None], t.size),
         "bc_jac": lambda a, b: (np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 0.0]])),
@@ -109,7 +109,7 @@ class Holder:
     value = 0.0
 
 
-def test_parameters_in_an_attribute():
+def test_parameters_may_be_in_an_attribute():
     def slope(w):
         Holder.value = w
         found = solve_bvp(
@@ -154,7 +154,7 @@ def membrane(x):
     return found.sol(0.0)[0]
 
 
-def test_singular_term():
+def test_equation_with_singular_term_has_derivatives():
     """The solution is q J0(k r) / J0(k R)."""
     x = np.array([1.3, 0.7, 1.1])
 
@@ -182,7 +182,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_errors(name):
+def test_errors_name_the_cause(name):
     call, kind, message = ERRORS[name]
     with pytest.raises(kind, match=message):
         call()

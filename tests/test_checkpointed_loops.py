@@ -130,7 +130,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_derivatives_of_loop(program):
+def test_derivatives_of_loop_equal_those_of_plain_code(program):
     f, g = written_out(program), looped(program, checkpoints=2)
     v = np.array([1.0, -0.5, 2.0])
     assert g(X) == f(X)
@@ -161,7 +161,7 @@ def test_loop_gives_same_bits_as_plain_loop(program):
     np.testing.assert_array_equal(wg.grad(looped(program, checkpoints=3), X), wg.grad(written_out(program), X))
 
 
-def test_jacobians_and_pullbacks():
+def test_jacobians_and_pullbacks_equal_those_of_plain_code():
     def f(x, loop):
         u, v = loop(lambda s, x: (s[0] + 0.1 * s[1] * x, s[1] - 0.1 * s[0]), (x, x**2), x)
         return np.concatenate([u, v])
@@ -185,7 +185,7 @@ def test_jacobians_and_pullbacks():
     np.testing.assert_allclose(pullback(np.eye(6)), expected, rtol=1e-13, atol=1e-15)
 
 
-def test_one_pullback_in_two_threads():
+def test_one_pullback_may_run_in_two_threads():
     _, pullback = wg.vjp(lambda x: wg.loop(lambda u: np.sin(u) + u, x, 50, checkpoints=3), X)
     expected = pullback(np.ones(3))
     found = []
@@ -307,7 +307,7 @@ def test_outer_arrays_may_be_written_after_the_loop(checkpoints):
     np.testing.assert_allclose(wg.grad(f, X, args=(False,)), wg.grad(f, X, args=(True,)), rtol=1e-13)
 
 
-def test_passive_blocks_in_and_around_loops():
+def test_passive_blocks_may_be_in_and_around_loops():
     def step(u, x):
         with wg.passive():
             scale = 1.0 / np.sqrt(np.sum(u * u))
@@ -326,7 +326,7 @@ def test_passive_blocks_in_and_around_loops():
     np.testing.assert_array_equal(wg.grad(g, X), wg.loop(np.sin, X, 5))
 
 
-def test_derivatives_inside_steps():
+def test_steps_may_take_derivatives():
     def step(u, x):
         return u - 0.1 * wg.grad(lambda z: np.sum(np.cos(z) * x))(u)
 
@@ -350,7 +350,7 @@ def test_steps_may_solve_equations():
         np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
-def test_derivatives_of_derivatives():
+def test_derivatives_may_be_nested_around_a_loop():
     def f(x, options):
         return np.sum(wg.loop(lambda u: u + 0.1 * np.sin(u) * x, x, 6, **options) ** 2)
 
@@ -499,7 +499,7 @@ def test_collected_histories_match_plain_loops(collect, options):
     np.testing.assert_allclose(wg.jacobian(f, X, mode="forward"), wg.grad(plain, X), rtol=1e-12)
 
 
-def test_history_without_derivative():
+def test_history_is_collected_without_derivative():
     last, history = wg.loop(lambda s: {"u": s["u"] / 2, "k": s["k"] + 1}, {"u": np.ones(2), "k": 0}, 4, collect=2)
     assert last == {"u": last["u"], "k": 4}
     assert history["u"].tolist() == [[0.25, 0.25], [0.0625, 0.0625]] and history["k"].tolist() == [2, 4]
@@ -547,7 +547,7 @@ def test_compiled_steps_reading_traced_values():
     np.testing.assert_allclose(wg.grad(f, X), expected, rtol=1e-13)
 
 
-def test_compiled_steps_with_too_many_branches():
+def test_compiled_steps_may_have_too_many_branches():
     @wg.compile
     def step(u):
         r = 0.0
@@ -569,7 +569,7 @@ def test_compiled_steps_with_too_many_branches():
 @pytest.mark.parametrize(
     "x", [X.astype(np.float32), np.float32(0.3), np.array(0.3), np.asfortranarray(np.outer(X, X)), np.ones((2, 0))]
 )
-def test_dtypes_and_layouts(x):
+def test_gradients_have_dtype_and_layout_of_the_input(x):
     def f(x, plain):
         def step(s):
             u, mask, count = s
@@ -861,7 +861,7 @@ def test_exception_releases_all_state():
         np.testing.assert_array_equal(pullback(1.0), expected)
 
 
-def test_floating_point_errors_that_a_step_handles():
+def test_step_may_handle_floating_point_errors():
     def step(u):
         try:
             return u / (u[0] - u[0]) if u[1] > 1 else u * 1.5
@@ -899,7 +899,7 @@ def test_progress_is_shown_in_both_directions(capsys):
     assert "forwards" in shown and "backwards" in shown and "6/6" in shown
 
 
-def test_progress_without_tqdm(monkeypatch):
+def test_progress_without_tqdm_raises(monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     with pytest.raises(ImportError, match="pip install tqdm"):
         wg.loop(np.sin, X, 3, progress=True)
@@ -944,7 +944,7 @@ def test_memory_stays_within_the_budget():
     assert int(found.stdout) < 8_000  # kB; the states alone would be 16 MB, the tape 98 MB
 
 
-def test_plan_from_measured_sizes():
+def test_measured_sizes_give_a_plan():
     from wengert.checkpointing import measure
 
     sizes = measure(lambda u: np.sin(u) * u, np.ones(1000))

@@ -326,7 +326,7 @@ def test_columns_without_nonzeros_stay_uncoloured():
 # ---- the Colouring object
 
 
-def test_repr_of_a_colouring():
+def test_repr_of_a_colouring_states_its_colours():
     found = wg.colouring(stencil((6, 7), plus(2)), shape=(6, 7))
     assert repr(found) == "<column colouring: 5 colours of 42 columns, at least 5 needed, by lattice>"
     both = wg.colouring(arrow(9), kind="bidirectional")
@@ -350,7 +350,7 @@ def test_colouring_is_frozen_and_pickles():
     np.testing.assert_array_equal(again.pattern.toarray(), arrow(9))
 
 
-def test_seeds_whole_or_in_chunks():
+def test_seeds_come_whole_or_in_chunks():
     found = wg.colouring(banded(11, 1))
     seeds = found.seeds()
     assert seeds.shape == (3, 11)

@@ -517,7 +517,7 @@ def test_similar_calls_are_distinguished():
                 assert type(one) is type(expected) or isinstance(one, np.generic) or callable(one)
 
 
-def test_keywords_and_defaults():
+def test_keywords_and_defaults_act_as_in_plain_calls():
     def f(u, a=1.0, *, b=2.0):
         return u * a + b
 
@@ -874,7 +874,7 @@ def test_lasting_side_effects_happen_at_each_call(name):
     assert g.paths == 0
 
 
-def test_side_effects_on_objects():
+def test_side_effects_on_objects_happen_in_each_call():
     counter = Counter()
     for f in (counter.method, counter, lambda u: counter.method(u)):
         counter.n = 0
@@ -916,7 +916,7 @@ def test_caches_filled_once_are_accepted():
     assert type(lazy.doubled) is float and type(lazy.cache) is np.ndarray
 
 
-def test_side_effects_on_variables_and_arguments():
+def test_side_effects_on_variables_and_arguments_happen_in_each_call():
     n = 0
 
     def f(u):
@@ -953,7 +953,7 @@ def test_objects_made_inside_may_be_written():
 # ---- kinds of functions
 
 
-def test_decorator_with_and_without_arguments():
+def test_decorator_works_with_and_without_arguments():
     @wg.compile
     def one(u, v=1.0):
         """Double the argument."""
@@ -1027,7 +1027,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_forms_of_functions(name):
+def test_functions_of_every_form_are_compiled(name):
     f, args = FORMS[name]
     g = wg.compile(f, recheck=1)
     for _ in range(3):
@@ -1040,7 +1040,7 @@ def test_recursion_through_the_compiled_name():
     assert [factorial(4, 2.0) for _ in range(9)] == [48.0] * 9
 
 
-def test_compiled_methods():
+def test_methods_are_compiled_per_object():
     one, two = Solver(2.0), Solver(3.0)
     assert [one.step(1.0), two.step(1.0), one.step(2.0)] == [2.0, 3.0, 4.0]
     assert one.step is one.step
@@ -1246,7 +1246,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_options_of_derivatives(name, unchanged):
+def test_options_of_derivatives_act_as_without_compilation(name, unchanged):
     operator, f, args, *kwargs = OPTIONS[name]
     kwargs = kwargs[0] if kwargs else {}
     plain = operator(f)
@@ -1328,7 +1328,7 @@ def test_derivative_as_class_attribute_is_not_a_method():
     assert Problem().slope(3.0) == 6.0
 
 
-def test_out_and_fun():
+def test_out_and_fun_act_as_without_compilation():
     J = wg.jacobian(wg.compile(lambda u: u**2))
     out = np.empty((3, 3))
     assert J(x, out=out) is out
@@ -1398,7 +1398,7 @@ def _stored(array, u):
 
 
 @pytest.mark.parametrize("name", INSIDE)
-def test_compiled_function_inside_derivatives(name):
+def test_compiled_function_inside_derivatives_propagates_them(name):
     f, around = INSIDE[name]
     plain, compiled = (lambda g: g, wg.compile) if f is None else (f, wg.compile(f))
     for u in (np.array([0.3, -1.2, 0.7]), np.array([-0.3, 1.2, 2.0]), np.array([0.5, 0.0, 2.0])):
@@ -1408,7 +1408,7 @@ def test_compiled_function_inside_derivatives(name):
     assert f is None or compiled.paths
 
 
-def test_compiled_function_inside_passive_block():
+def test_compiled_function_inside_passive_block_is_constant():
     g = wg.compile(np.sin)
 
     def f(u):
@@ -1479,7 +1479,7 @@ def test_each_specialisation_inside_derivative_is_recorded_once():
     assert g.paths == 2
 
 
-def test_compiled_functions_inside_compiled_functions(unchanged):
+def test_compiled_functions_may_call_compiled_functions(unchanged):
     inner = wg.compile(lambda u: u * scale)
     g = compiled(lambda u: inner(u) + 1)
     assert g(1.0) == 3.0
@@ -1508,7 +1508,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_arguments_passed_in_any_way_and_alternately(way):
+def test_arguments_may_be_passed_in_any_way_and_alternately(way):
     compiled = wg.compile(product)
     for n in (3, 3, 3, 4, 3, 3):
         x = np.arange(n) + 0.5

@@ -60,7 +60,7 @@ def exact_jacobian(x, times=TIMES):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_solution_and_jacobian(method):
+def test_solution_and_jacobian_equal_exact_ones(method):
     program = wg.record(lambda x: linear(x, method, TIMES), X)
     assert integrates(program)
     limit = 1e-6 if method == "BDF" else 2e-8
@@ -89,7 +89,7 @@ def test_modes_and_orders_are_those_of_eager_mode(method, tier):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_third_order(method):
+def test_third_derivative_equals_difference(method):
     def along(s):
         return np.sum(linear(s * X, method, TIMES) ** 2)
 
@@ -134,7 +134,7 @@ def outside(x, method):
 
 @pytest.mark.parametrize("method", ["RK45", "DOP853", "BDF"])
 @pytest.mark.parametrize("system", [inside, outside])
-def test_complex_states(system, method):
+def test_complex_states_are_integrated_in_programs(system, method):
     """A spin in a field x: the amplitude of the other state is -i (x + i y) / |x| sin(|x| t)."""
 
     def observed(x):
@@ -169,7 +169,7 @@ def test_complex_states(system, method):
 
 @pytest.mark.parametrize("k", [2.0, 2e4], ids=["not stiff", "stiff"])
 @pytest.mark.parametrize("solver", ["solve_ivp", "odeint", "odeint(tfirst=True)"])
-def test_lsoda(solver, k):
+def test_lsoda_is_integrated_in_programs(solver, k):
     """A state follows the cosine at a rate k: y' = k (cos(w t) - y) - sin(t)."""
     times = np.array([0.2, 0.5, 2.0])
 
@@ -199,7 +199,7 @@ def test_lsoda(solver, k):
 
 
 @pytest.mark.parametrize("k", [2.0, 2e4], ids=["not stiff", "stiff"])
-def test_odeint_with_a_jacobian(k):
+def test_odeint_accepts_a_jacobian_in_programs(k):
     """Of y' = -k (y - cos(t)) with a slow second state, by the Jacobian of the program in place of the given one."""
 
     def final(x):
@@ -299,7 +299,7 @@ EVENTS = [(all_events, all_events_exact), (last_event, last_event_exact), (up_to
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(("f", "exact"), EVENTS)
-def test_events(f, exact, method):
+def test_events_are_found_in_programs(f, exact, method):
     x, limit = np.array([1.3, 2.0, 0.7]), 1e-4 if method == "BDF" else 1e-6
     program = wg.record(lambda x: f(x, method), x)
     assert integrates(program)
@@ -336,7 +336,7 @@ def test_other_events_than_recorded():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_second_derivatives_of_events(method):
+def test_events_have_second_derivatives(method):
     x, weights = np.array([1.3, 2.0, 0.7]), np.array([1.0, -2.0, 0.5, 3.0])
     program = wg.record(lambda x: weights @ last_event(x, method), x)
     exact = wg.hessian(lambda x: weights @ last_event_exact(x), x)
@@ -347,7 +347,7 @@ def test_second_derivatives_of_events(method):
 
 
 @pytest.mark.filterwarnings("ignore::wengert.CompileWarning")
-def test_second_derivatives_of_bounces():
+def test_bounces_have_second_derivatives():
     """Each integration starts at the time of the impact before."""
 
     def last(p):
@@ -378,7 +378,7 @@ impact.terminal, impact.direction = True, -1
 
 @pytest.mark.parametrize("span", [(0.3, 2.0), (2.0, 0.3)], ids=["forward", "backward"])
 @pytest.mark.parametrize("method", METHODS)
-def test_derivatives_in_times(method, span):
+def test_times_have_derivatives(method, span):
     """In the ends of the interval and the output times, of y' = -k y."""
     fractions = np.array([0.25, 0.6, 1.0])
 
@@ -512,7 +512,7 @@ RATES = {
 
 @pytest.mark.parametrize("method", ["RK45", "Radau"])
 @pytest.mark.parametrize("rate", RATES)
-def test_right_hand_sides(rate, method):
+def test_right_hand_sides_of_every_form_are_recorded(rate, method):
     def loss(p):
         return np.sum(solve_ivp(RATES[rate], (0.0, 2.0), [0.9, 0.4, 0.7], method, [1.0, 2.0], args=(p,)).y ** 2)
 
@@ -584,7 +584,7 @@ FIXED_JUMPS = {
 
 @pytest.mark.parametrize("method", ["RK45", "DOP853", "Radau", "BDF"])
 @pytest.mark.parametrize("rate", FIXED_JUMPS)
-def test_jumps_at_fixed_times(rate, method):
+def test_right_hand_side_may_jump_at_fixed_times(rate, method):
     """The decay has two rates, one after the other."""
 
     def final(p):
@@ -612,7 +612,7 @@ KINKS = {
 @pytest.mark.parametrize("sensitivity", ["forward", "discrete"])
 @pytest.mark.parametrize("method", ["RK45", "DOP853", "Radau", "BDF"])
 @pytest.mark.parametrize("rate", KINKS)
-def test_branches_on_the_state(rate, method, sensitivity):
+def test_right_hand_side_may_branch_on_the_state(rate, method, sensitivity):
     """The rate has a kink at y = 1, where it is continuous: y = 1 / (1 + p t - log 2) from t = log 2 / p on."""
     from wengert.scipy.integrate import solve_ivp
 
@@ -665,7 +665,7 @@ def test_steps_that_leave_the_domain_are_rejected(method):
 
 @settings(deadline=None)
 @given(st.lists(st.integers(-2, 2), min_size=12, max_size=12), st.sampled_from(METHODS))
-def test_polynomial_systems(coefficients, method):
+def test_random_polynomial_systems_equal_eager_mode(coefficients, method):
     c = 0.2 * np.reshape(coefficients, (2, 6))
 
     def loss(x):
@@ -695,7 +695,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("method", METHODS)
-def test_options(method, options):
+def test_options_act_as_in_eager_mode(method, options):
     def f(x):
         return linear(x, method, TIMES, **OPTIONS[options])
 
@@ -715,7 +715,7 @@ QUERIES = {
 
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("method", [*METHODS, "LSODA"])
-def test_dense_output(method, query):
+def test_dense_output_is_recorded(method, query):
     def f(x):
         found = solve_ivp(
             lambda t, y: oscillator(x) @ y, (0.0, 3.0), x[2:4], method, dense_output=True, rtol=1e-8, atol=1e-10
@@ -814,7 +814,7 @@ def test_only_active_operands_move_the_steps_of_an_adjoint():
 
 
 @pytest.mark.parametrize(("method", "n"), [("Radau", 20), ("BDF", 60)])
-def test_adjoints_of_larger_systems(method, n):
+def test_adjoints_of_larger_systems_equal_exact_ones(method, n):
     """Their steps are controlled by a tangent that is solved to the tolerance of the Newton iterations only."""
     rates, weights = np.linspace(0.5, 200.0, n), np.cos(np.arange(float(n)))
 
@@ -833,7 +833,7 @@ def test_adjoints_of_larger_systems(method, n):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_ways_of_computing_adjoints(method):
+def test_ways_of_computing_adjoints_agree(method):
     """They agree, in the numbers that are differentiated, of which there may be none."""
 
     def loss(x, sensitivity):
@@ -961,7 +961,7 @@ CONSTANT = [
 
 
 @pytest.mark.parametrize(("f", "method", "value", "jacobian"), [(f, m, *e) for f, ms, *e in CONSTANT for m in ms])
-def test_constant_right_hand_sides(f, method, value, jacobian):
+def test_right_hand_side_may_be_constant(f, method, value, jacobian):
     x = np.array([0.9, 1.3])
     program = wg.record(lambda x: f(x, method), x)
     assert error(program(x), value) < 1e-6
@@ -991,7 +991,7 @@ def test_pickled_programs(method):
         assert np.array_equal(copy(1.1 * X), each(1.1 * X))
 
 
-def test_threads():
+def test_program_runs_in_several_threads():
     gradient = wg.record(lambda x: np.sum(linear(x, "DOP853", TIMES) ** 2), X).grad()
     points = [X * (1 + 0.01 * k) for k in range(20)]
     expected, found = [gradient(x) for x in points], {}

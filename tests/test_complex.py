@@ -205,7 +205,7 @@ def test_derivative_on_branch_cut_belongs_to_side_of_value(name, side):
         assert abs(wg.derivative(fun, on, holomorphic=True) - exact_slope(name, near)) < 1e-7
 
 
-def test_tangents_beyond_overflow_of_exp():
+def test_tangents_are_zero_beyond_overflow_of_exp():
     assert wg.derivative(np.tanh, 800 + 1j, holomorphic=True) == 0
     assert wg.derivative(np.tan, 1 + 800j, holomorphic=True) == 0
     assert np.isnan(wg.derivative(np.tan, complex(np.nan, 1), holomorphic=True))
@@ -382,7 +382,7 @@ def low_rank(u, s, vh):
 
 
 @pytest.mark.parametrize("name", MATRICES)
-def test_derivatives_of_complex_linear_algebra(name):
+def test_complex_linear_algebra_has_second_derivatives(name):
     f, shape = MATRICES[name]
     x = numbers(*shape, seed=3) + 2 * np.eye(*shape)
     check_directions(f, x)
@@ -503,7 +503,7 @@ def writes(x):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_derivatives_of_complex_arguments(name):
+def test_complex_arguments_have_second_derivatives(name):
     f, x = PROGRAMS[name], numbers(3, seed=11) + 1.5
     check_directions(f, x)
     check_adjoint(f, x)
@@ -523,7 +523,7 @@ def test_complex_results_of_real_arguments_need_no_flag(name):
 
 
 @pytest.mark.parametrize("mode", ["auto", "forward", "reverse"])
-def test_jacobians_of_complex_outputs_by_rows_and_by_columns(mode):
+def test_complex_jacobians_by_rows_equal_those_by_columns(mode):
     x = np.linspace(0.1, 2, 150)
     J = wg.jacobian(lambda x: np.exp(1j * x) * x[0], mode=mode)
     expected = np.diag(1j * np.exp(1j * x)) * x[0]
@@ -539,7 +539,7 @@ def test_jacobians_of_complex_outputs_by_rows_and_by_columns(mode):
 
 
 @pytest.mark.parametrize("name", ["det", "singular"])
-def test_determinants_by_cofactors(name):
+def test_derivatives_of_determinants_are_cofactors(name):
     a = numbers(3, 3, seed=5)
     if name == "singular":
         a[2] = a[0] * (1 + 2j) - a[1]
@@ -569,7 +569,7 @@ def test_jacobian_of_analytic_functions(name, chunk, mode):
     assert wg.jacobian(f, Z, holomorphic=True, mode="forward").dtype == complex
 
 
-def test_jacobian_of_more_elements_than_one_chunk():
+def test_jacobian_may_exceed_one_chunk():
     z = numbers(75, seed=9)
     y, J = wg.jacobian(lambda z: np.sin(z) * z[-1], z, holomorphic=True, value=True)
     expected = np.diag(np.cos(z)) * z[-1]
@@ -684,7 +684,7 @@ def test_nested_derivatives_in_complex_arguments():
     assert_rounding(wg.grad(pulled, x), x * np.cos(x))
 
 
-def test_gradient_of_containers_and_of_several_arguments():
+def test_gradient_accepts_containers_and_several_arguments():
     p = {"w": Z, "b": np.array([0.5, 2.0]), "c": 1j}
     g = wg.grad(lambda p: np.sum(np.abs(p["w"]) ** 2) * p["b"][0] + p["c"].imag * p["b"][1], p)
     assert_rounding(g["w"], 2 * Z * 0.5)

@@ -6,7 +6,7 @@ import pytest
 import wengert as wg
 
 
-def test_versions():
+def test_show_config_states_versions():
     versions = wg.show_config("dicts")["versions"]
     assert versions["wengert"] == wg.__version__
     assert versions["numpy"] == np.__version__
@@ -22,7 +22,7 @@ def test_missing_packages_are_named(monkeypatch):
     assert wg.show_config("dicts")["optional"]["tqdm"] == "not installed (progress bars)"
 
 
-def test_settings(monkeypatch, tmp_path):
+def test_show_config_states_settings(monkeypatch, tmp_path):
     monkeypatch.setenv("WENGERT_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("WENGERT_DISABLE", "cse")
     with wg.follow("somepackage.plots", False):
@@ -40,6 +40,6 @@ def test_report(capsys):
         assert all(value in printed for value in section.values())
 
 
-def test_unknown_mode():
+def test_unknown_mode_raises():
     with pytest.raises(ValueError, match="show_config: mode is 'stdout' or 'dicts', not 'html'"):
         wg.show_config("html")

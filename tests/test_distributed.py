@@ -323,7 +323,7 @@ def dask_client():
         yield client
 
 
-def test_loky():
+def test_loky_workers_give_the_same_bits():
     executor = loky_executor()
     try:
         expected = bits(sum_over(functions.logistic, CHUNKS))
@@ -333,7 +333,7 @@ def test_loky():
 
 
 @pytest.mark.filterwarnings("default")  # of Dask itself
-def test_dask():
+def test_dask_workers_give_the_same_bits():
     with dask_client() as client:
         expected = bits(sum_over(functions.logistic, CHUNKS))
         for workers in (client, client.get_executor()):
@@ -384,18 +384,18 @@ if __name__ == "__main__":
 """
 
 
-def test_mpi(tmp_path):
+def test_mpi_workers_give_the_same_bits(tmp_path):
     script = tmp_path / "sums.py"
     script.write_text(MPI_SCRIPT.format(folder=os.path.dirname(__file__)))
     assert "the same bits" in run_script(mpiexec(), "-n", "2", sys.executable, "-m", "mpi4py.futures", str(script))
 
 
-def test_mpi_example():
+def test_mpi_example_runs():
     script = os.path.join(EXAMPLES, "mpi_sum.py")
     assert "loss 0.0" in run_script(mpiexec(), "-n", "2", sys.executable, "-m", "mpi4py.futures", script)
 
 
-def test_dask_example():
+def test_dask_example_runs():
     pytest.importorskip("distributed", reason="dask.distributed is not installed")
     assert "error bars" in run_script(sys.executable, os.path.join(EXAMPLES, "dask_sum.py"))
 
@@ -463,7 +463,7 @@ def test_slices_of_a_dask_array_are_sent_without_the_rest():
     assert len(dumped(sendable(split_rows(x, rows=1000)[3]), "chunk")) < 100_000
 
 
-def test_files_of_other_packages(tmp_path, pool):
+def test_chunks_may_be_files_of_other_packages(tmp_path, pool):
     expected = bits(sum_over(functions.logistic, [(X, Y)]))
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
     arrow = pytest.importorskip("pyarrow")
@@ -500,7 +500,7 @@ def test_arrays_mapped_to_a_file_are_not_sent(pool, tmp_path, offset):
     assert bits(sum_over(functions.logistic, chunks, workers=pool)) == expected
 
 
-def test_mapped_array_beyond_the_memory(tmp_path):
+def test_mapped_array_may_exceed_memory(tmp_path):
     """Values and gradients over a file take memory for a chunk, not for the file."""
     rows, path = 400_000, tmp_path / "x.npy"
     x = np.lib.format.open_memmap(path, "w+", float, (rows, 5))
@@ -799,7 +799,7 @@ def test_simulation_agrees_with_closed_forms():
         simulate(10, 1, seconds=1.0, size=1, per_task=3)
 
 
-def test_plan_of_a_billion_rows():
+def test_plan_of_a_billion_rows_is_efficient():
     """10^9 rows in chunks of 10^5: the driver's time limits the workers unless workers add up their chunks."""
     chunks, size = 10_000, 8 * 10_001
     plans = {k: simulate(chunks, 1000, seconds=1.0, size=size, per_task=k, jitter=0.2) for k in (1, 4)}

@@ -89,7 +89,7 @@ GALLERY = sorted((EXAMPLES / "gallery").glob("plot_*.py"))
 
 
 @pytest.mark.parametrize("script", GALLERY, ids=lambda path: path.stem)
-def test_script_of_the_gallery(script):
+def test_script_of_the_gallery_runs_without_warnings(script):
     """Run a script with warnings as errors; it prints a result and draws one figure with labelled axes."""
     code = f"""
 import runpy

@@ -171,7 +171,7 @@ def test_reductions_of_other_dtypes_stay_calls():
         wg.record(lambda x: np.max(x[:, :0], axis=1), np.ones((3, 4)))
 
 
-def test_short_rows_with_repeated_elements():
+def test_reductions_of_short_rows_with_repeated_elements_are_exact():
     """Rows short enough to share a chunk: repeated along either axis, strided, boolean, and stored in an array."""
 
     def f(x, y, z):

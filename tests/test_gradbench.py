@@ -77,11 +77,11 @@ def test_runs_are_repeated_at_new_points():
     assert len({tuple(x) for x in seen}) == 3 and np.allclose(seen, seen[0], rtol=1e-15)
 
 
-def test_hello():
+def test_hello_module_answers():
     assert asked("hello", "square", 3.0) == 9.0 and asked("hello", "double", 3.0) == 6.0
 
 
-def test_det():
+def test_det_equals_numpy_and_cofactors():
     A = rng.normal(size=(5, 5))
     given = {"A": A.ravel().tolist(), "ell": 5}
     assert np.isclose(asked("det", "primal", given), np.linalg.det(A), rtol=1e-12)
@@ -89,7 +89,7 @@ def test_det():
     assert np.allclose(asked("det", "gradient", given), cofactors.ravel(), rtol=1e-10)
 
 
-def test_llsq():
+def test_llsq_equals_its_formula():
     x, n = rng.normal(size=4), 9
     t = np.linspace(-1, 1, n)
     powers = t[:, None] ** np.arange(4)
@@ -99,7 +99,7 @@ def test_llsq():
     assert np.allclose(asked("llsq", "gradient", given), powers.T @ error, rtol=1e-13)
 
 
-def test_lse():
+def test_lse_equals_its_formula():
     x = rng.normal(size=20) * 30 + 900
     with mpmath.workdps(30):
         total = sum(mpmath.exp(mpmath.mpf(v)) for v in x)
@@ -108,7 +108,7 @@ def test_lse():
     assert np.allclose(asked("lse", "gradient", {"x": x.tolist()}), softmax, rtol=1e-12)
 
 
-def test_kmeans():
+def test_kmeans_equals_its_formula():
     points, centroids = rng.random((30, 3)), rng.random((4, 3))
     squares = np.sum((points[:, None] - centroids) ** 2, axis=2)
     nearest = np.argmin(squares, axis=1)
@@ -118,7 +118,7 @@ def test_kmeans():
     assert np.allclose(asked("kmeans", "dir", given), centroids - means, rtol=1e-11)
 
 
-def test_ode():
+def test_ode_equals_exact_polynomials():
     """The solution of a linear system of index i is a polynomial of degree i + 1, exact up to degree 4."""
     x, t = rng.random(4), 2.0
     exact = np.array([t, t**2 / 2, t**3 / 6, t**4 / 24]) * np.cumprod(x)
@@ -127,7 +127,7 @@ def test_ode():
     assert np.allclose(asked("ode", "gradient", given), exact[3] / x, rtol=1e-13)
 
 
-def test_gmm():
+def test_gmm_equals_direct_evaluation():
     d, k, n = 3, 2, 6
     sizes = {"alpha": (k,), "mu": (k, d), "q": (k, d), "l": (k, d * (d - 1) // 2)}
     parts = {name: rng.normal(size=size) for name, size in sizes.items()}
@@ -163,7 +163,7 @@ def log_posterior(alpha, mu, q, l, x, m, gamma):
     return prior + np.sum(np.log(likelihood))
 
 
-def test_lstm():
+def test_lstm_equals_direct_evaluation():
     layers, steps, b = 2, 5, 3
     main, extra = rng.random((2 * layers, 4 * b)), rng.random((3, b))
     state, sequence = rng.random((2 * layers, b)), rng.integers(0, 2, (steps, b)).astype(float)
@@ -234,7 +234,7 @@ def posed(theta, model):
     return Rotation.from_rotvec(theta[:3]).apply(total) + theta[3:6]
 
 
-def test_ht_with_vertices():
+def test_ht_with_vertices_equals_differences():
     model, theta, points, chosen = hand(True), rng.normal(size=26) / 2, rng.normal(size=(4, 3)), [6, 0, 3, 3]
     data = {"model": model, "correspondences": chosen, "points": points.tolist()}
     given = {"theta": theta.tolist(), "data": data, "us": []}
@@ -246,7 +246,7 @@ def test_ht_with_vertices():
     assert np.allclose(asked("ht", "jacobian", given), sixth_order(errors, theta), rtol=1e-7, atol=1e-8)
 
 
-def test_ht_with_points_of_triangles():
+def test_ht_with_points_of_triangles_equals_differences():
     model, points, chosen = hand(False), rng.normal(size=(4, 3)), [6, 0, 3, 3]
     us, variables = rng.random((4, 2)), np.concatenate((np.zeros(2), rng.normal(size=26) / 2))
     data = {"model": model, "correspondences": chosen, "points": points.tolist()}
@@ -271,7 +271,7 @@ def hand_of(model):
     return {name: value.tolist() for name, value in vars(model).items()}
 
 
-def test_ba():
+def test_ba_equals_its_formula():
     camera = np.array([0.3, -0.2, 0.5, 0.1, 0.4, 1.2, 4.0, -0.3, 0.7, 0.02, -0.01])
     point, w, feature = np.array([0.6, 0.5, -1.8]), 0.7, np.array([-3.0, 2.0])
     given = {"n": 2, "m": 3, "p": 4, "cam": camera.tolist(), "x": point.tolist(), "w": w, "feat": feature.tolist()}
@@ -299,7 +299,7 @@ def coulomb(x, charges):
     return -np.sum(away / np.sum(away**2, axis=1, keepdims=True) ** 1.5, axis=0)
 
 
-def test_particle():
+def test_particle_ends_in_the_origin():
     """The path ends in the origin."""
     control = asked("particle", "rf", {"w": 0.2072})
     assert abs(control - 0.2072) < 1e-3 and models.particle_miss(control, coulomb) < 1e-6
@@ -315,7 +315,7 @@ def test_derivatives_of_a_path_by_both_modes(mode):
     assert np.isclose(slope, step, rtol=1e-9)
 
 
-def test_saddle():
+def test_saddle_finds_the_same_minima():
     """Both parts are minima of a square, found by the same steps."""
     start = np.array([1.0, -0.5])
     part = models.descend(lambda x: x @ x, lambda x: 2 * x, start)

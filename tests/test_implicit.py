@@ -186,7 +186,7 @@ def test_every_way_to_state_and_solve_the_equations(name, driver):
     close(derivative(summed(SOLUTIONS[name]), P), order, digits=(0, 9, 9, 8))
 
 
-def test_fourth_order():
+def test_fourth_derivatives_are_exact():
     found = wg.derivative(lambda p: root(lambda x: x**3 - p, 1.5), 8.0, order=4)
     expected = math.prod((1 / 3, -2 / 3, -5 / 3, -8 / 3)) * 8.0 ** (1 / 3 - 4)
     assert_rounding(found, expected)
@@ -835,7 +835,7 @@ def by_args_sum(p):
     return np.sum(by_args(p))
 
 
-def test_solver_in_several_threads():
+def test_solver_runs_in_several_threads():
     expected = wg.hessian(by_args_sum, P)
     found = [None] * 6
 

@@ -67,7 +67,7 @@ def test_values_are_those_of_scipy(method):
     assert wg.jvp(forced_end, x, np.ones(4), args=(method,))[0] == forced_end(x, method)
 
 
-def test_third_derivative():
+def test_third_derivative_equals_exact_one():
     found = wg.derivative(lambda k: forced_end((0.3, 2.0, 1.2, k), "DOP853"), 0.7, order=3)
     assert found == pytest.approx(wg.derivative(lambda k: forced_exact((0.3, 2.0, 1.2, k)), 0.7, order=3), rel=1e-7)
 
@@ -144,13 +144,13 @@ WAYS = [
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("method", ["RK45", "Radau", "BDF", "LSODA"])
-def test_ways_of_passing_parameters(way, method):
+def test_parameters_may_be_passed_in_any_way(way, method):
     found = wg.jacobian(lambda a: way(a, method=method, **TIGHT).y[:, -1], 0.7)
     y0 = np.array([1.0, 2.0])
     assert error(found, -2 * (y0 / (1 + 1.4 * y0)) ** 2) < 1e-6
 
 
-def test_parameters_in_a_container():
+def test_parameters_may_be_in_a_container():
     def energy(p):
         return np.sum(solve_ivp(lambda t, y: -p["rate"] * y, (0, p["end"]), p["start"], **TIGHT).y[:, -1] ** 2)
 
@@ -162,7 +162,7 @@ def test_parameters_in_a_container():
     assert error(found["start"], 2 * p["start"] * np.exp(-2.0)) < 1e-8
 
 
-def test_complex_solution():
+def test_complex_solution_has_derivatives():
     def modulus(w):
         return np.abs(solve_ivp(lambda t, y: 1j * w * y * y, (0, 1), [1 + 0.5j], **TIGHT).y[0, -1])
 
@@ -200,7 +200,7 @@ def outputs_exact(x):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_times_of_output(method):
+def test_times_of_output_have_derivatives(method):
     x = np.array([1.1, 1.2, 0.7])
     assert error(outputs(x, method), outputs_exact(x)) < 1e-6
     tolerance = 1e-5 if method in ("BDF", "LSODA", "Radau") else 1e-8
@@ -208,7 +208,7 @@ def test_times_of_output(method):
     assert np.array_equal(wg.jvp(outputs, x, x, args=(method,))[0], outputs(x, method))
 
 
-def test_time_of_a_solution_without_parameters():
+def test_time_of_a_solution_without_parameters_has_derivatives():
     def at(t):
         return solve_ivp(lambda t, y: -y, (0.0, 3.0), [1.0], dense_output=True, **TIGHT).sol(t)[0]
 
@@ -227,7 +227,7 @@ def test_all_steps_are_returned():
     assert np.array_equal(wg.jvp(lambda k: solution(k).t + 0 * k, 1.0, 1.0)[0], found.t)
 
 
-def test_fields_of_the_result():
+def test_fields_of_the_result_are_those_of_scipy():
     def status(k):
         found = solve_ivp(lambda t, y: -k * y, (0.0, 2.0), [1.0])
         assert (found.success, found.status, found.sol, found.t_events) == (True, 0, None, None)
@@ -266,7 +266,7 @@ BALL = np.array([2.0, 0.5, 9.81])
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_terminal_event(method):
+def test_terminal_event_has_derivatives(method):
     assert error(wg.jacobian(thrown, BALL, args=(method,)), wg.jacobian(thrown_exact, BALL)) < 1e-9
     assert np.array_equal(wg.jvp(thrown, BALL, BALL, args=(method,))[0], thrown(BALL, method))
     second = wg.hessian(lambda x: thrown(x, method)[0], BALL)
@@ -296,7 +296,7 @@ def test_events_that_do_not_end_the_integration():
     assert error(wg.jacobian(zeros, 1.3), wg.jacobian(exact, 1.3)) < 1e-8
 
 
-def test_bouncing_ball():
+def test_tenth_impact_of_bouncing_ball_has_exact_gradient():
     def tenth_impact(x):
         height, g, restitution = x
         t, y = 0.0, np.array([height, 0.0])
@@ -438,7 +438,7 @@ def test_known_problems(name, method):
 
 
 @pytest.mark.parametrize("method", ["RK45", "Radau"])
-def test_a_jump_at_the_start(method):
+def test_right_hand_side_may_jump_at_the_start(method):
     """A mass on a spring starts from rest against dry friction: y = p + (2 - p) cos t."""
 
     def end(p):
@@ -474,7 +474,7 @@ def orbit(x, t):
 
 @pytest.mark.parametrize("sensitivity", ["forward", "discrete"])
 @pytest.mark.parametrize("method", ["RK45", "DOP853", "LSODA", "Radau", "BDF"])
-def test_derivatives_after_three_revolutions(method, sensitivity):
+def test_errors_after_three_revolutions_are_below_ten_tolerances(method, sensitivity):
     """Errors are less than ten times the relative tolerance, although those of the positions are larger.
 
     The adjoint's steps are controlled by one tangent, in which one of the derivatives is 50 times the other.
@@ -530,7 +530,7 @@ def test_blocks_of_steps_are_recorded_again(method, events):
 
 
 @pytest.mark.parametrize("end", ["fixed", "traced", "event"])
-def test_all_steps_from_blocks(end):
+def test_blocks_of_steps_give_the_same_derivative(end):
     def solution(k, memory):
         stop = lambda t, y: y[0] - 0.3
         stop.terminal = True
@@ -571,7 +571,7 @@ def test_memory_of_steps_is_bounded():
 
 @pytest.mark.parametrize("is_recorded", [True, False])
 @pytest.mark.parametrize("method", ["RK23", "RK45", "DOP853"])
-def test_steps_at_the_limit_of_stability(method, is_recorded, monkeypatch):
+def test_steps_at_the_limit_of_stability_keep_derivatives_accurate(method, is_recorded, monkeypatch):
     """A stiff mode, of rate -2000, does not show in the solution, but steps at the limit amplify its tangent."""
     if not is_recorded:
         monkeypatch.setattr(sensitivities, "at_times", lambda *args: (None, True))
@@ -602,7 +602,7 @@ def by_odeint(x):
 
 
 @pytest.mark.parametrize("direction", POINTS)
-def test_odeint(direction):
+def test_odeint_has_derivatives(direction):
     x = POINTS[direction]
     assert error(wg.grad(by_odeint, x), wg.grad(forced_exact, x)) < 1e-8
     assert error(wg.hessian(by_odeint, x), wg.hessian(forced_exact, x)) < 1e-8
@@ -619,7 +619,7 @@ ODEINT = {
 
 
 @pytest.mark.parametrize("way", ODEINT)
-def test_arguments_of_odeint(way):
+def test_arguments_of_odeint_are_accepted_in_any_way(way):
     assert wg.grad(ODEINT[way], 1.0) == pytest.approx(-np.exp(-1.0), rel=1e-6)
 
 
@@ -638,7 +638,7 @@ def final(k):
     return solve_ivp(lambda t, y: -k * y, (0.0, 2.0), [1.0], **TIGHT).y[0, -1]
 
 
-def test_batches():
+def test_batches_equal_single_solutions():
     k = np.array([1.0, 0.5])
     assert np.array_equal(wg.vmap(final)(k), [final(1.0), final(0.5)])
     assert error(wg.vmap(wg.grad(final))(k), -2 * np.exp(-2 * k)) < 1e-8
@@ -690,14 +690,14 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_errors(name):
+def test_errors_name_the_cause(name):
     f, kind, message = ERRORS[name]
     with pytest.raises(kind, match=message):
         wg.grad(f, 1.0)
     assert wg.grad(final, 1.0) == pytest.approx(-2 * np.exp(-2.0), rel=1e-8)
 
 
-def test_error_of_the_right_hand_side():
+def test_error_of_the_right_hand_side_propagates():
     def fun(t, y):
         raise KeyError("no such species")
 
@@ -706,7 +706,7 @@ def test_error_of_the_right_hand_side():
     assert wg.grad(final, 1.0) == pytest.approx(-2 * np.exp(-2.0), rel=1e-8)
 
 
-def test_interval_of_length_zero():
+def test_interval_may_have_length_zero():
     y, dy = wg.jvp(lambda x: solve_ivp(lambda t, y: -y, (1.0, x[0]), [x[1]]).y[0], np.array([1.0, 2.0]), np.eye(2))
     assert np.array_equal(y, [2.0, 2.0])
     assert np.array_equal(dy, [[0.0, -2.0], [1.0, 1.0]])

@@ -1118,7 +1118,7 @@ def test_shuffle_of_traced_rows_raises_and_names_replacement():
 
 @pytest.mark.parametrize("chunk", [None, 1, 3])
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 9, 13])
-def test_rows_of_scalar_code_at_every_width(n, chunk):
+def test_rows_of_scalar_code_are_swept_at_every_width(n, chunk):
     """Each result depends on few elements, one on all, and one stored value is overwritten."""
 
     def f(x):
@@ -1470,7 +1470,7 @@ PLACES = [(1, 2), (-1, -3), (np.int64(1), 0), (np.uint8(0), np.int32(-2)), (True
 
 @pytest.mark.parametrize("place", PLACES, ids=repr)
 @pytest.mark.parametrize("layout", [np.array, np.asfortranarray, lambda x: x[::-1, ::-1]], ids=["C", "F", "reversed"])
-def test_elements_of_arrays_of_several_axes(place, layout):
+def test_elements_of_arrays_of_several_axes_have_derivatives(place, layout):
     def f(x):
         y = layout(np.zeros((2, 3)))
         y[place] = x[place] * x[0, 0]

@@ -45,7 +45,7 @@ MASKS = {
 @pytest.mark.parametrize("kind", [Sparse, Dense])
 @pytest.mark.parametrize("is_complex", [False, True])
 @pytest.mark.parametrize("name", MASKS)
-def test_solutions_of_several_matrices_with_the_same_nonzeros(name, is_complex, kind):
+def test_factors_solve_several_matrices_with_the_same_nonzeros(name, is_complex, kind):
     mask, random = MASKS[name], np.random.default_rng(1)
     n = len(mask)
     factor = kind(Pattern(n, *np.nonzero(mask)), is_complex, 1)
@@ -62,7 +62,7 @@ def test_solutions_of_several_matrices_with_the_same_nonzeros(name, is_complex, 
             assert np.abs(residual).max() <= 1e-10 * (np.abs(matrix).max() * np.abs(x).max())
 
 
-def test_pivots_off_the_diagonal():
+def test_pivots_may_be_off_the_diagonal():
     mask = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 1]], bool)
     factor, values = Sparse(Pattern(3, *np.nonzero(mask)), False, 1), np.array([2.0, 3.0, 4.0, 5.0, 6.0])
     matrix = np.array([[0.0, 2.0, 0.0], [3.0, 0.0, 4.0], [0.0, 5.0, 6.0]])
@@ -94,7 +94,7 @@ def test_numbers_that_are_not_finite_raise():
         (scattered(60, 0.3), False),
     ],
 )
-def test_choice_of_factors(mask, is_sparse):
+def test_sparse_factors_are_chosen_by_cost(mask, is_sparse):
     assert Pattern(len(mask), *np.nonzero(mask)).is_sparse == is_sparse
 
 
@@ -132,7 +132,7 @@ def exact_heat_jacobian(p):
 
 
 @pytest.mark.parametrize("method", ["Radau", "BDF"])
-def test_large_sparse_systems(method):
+def test_large_sparse_systems_are_recorded(method):
     p = np.array([0.2, 1.5])
     program = wg.record(lambda p: np.sum(heat(p, method) * [1.0, 2.0]), p)
     assert integrates(program)
@@ -143,7 +143,7 @@ def test_large_sparse_systems(method):
 
 
 @pytest.mark.parametrize("method", ["Radau", "BDF"])
-def test_large_sparse_systems_in_eager_mode(method):
+def test_large_sparse_systems_have_derivatives_in_eager_mode(method):
     p = np.array([0.2, 1.5])
     np.testing.assert_allclose(wg.jacobian(lambda p: heat(p, method), p), exact_heat_jacobian(p), rtol=2e-5)
 
@@ -160,7 +160,7 @@ def test_large_dense_systems_are_not_recorded():
 
 @pytest.mark.parametrize("method", ["Radau", "BDF"])
 @pytest.mark.parametrize("sensitivity", ["forward", "discrete"])
-def test_branches_with_other_nonzeros(method, sensitivity):
+def test_branches_may_have_other_nonzeros(method, sensitivity):
     """The states are coupled from t = 1 on: first y0 decays, then it turns into y1."""
 
     def f(p):

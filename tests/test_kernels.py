@@ -231,7 +231,7 @@ def terms(name, i, side, at):
         ("exp", -inf, None, (0,)),
     ],
 )
-def test_second_partials_at_special_points(name, a, b, expected):
+def test_second_partials_are_exact_at_special_points(name, a, b, expected):
     at = (a,) if b is None else (a, b)
     np.testing.assert_allclose(second_partials(name, *at), expected, rtol=1e-15)
 

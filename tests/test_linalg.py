@@ -441,7 +441,7 @@ def test_compiled_norm_of_an_infinite_vector_has_the_derivative_of_its_rule(at):
 
 @pytest.mark.filterwarnings("ignore:.*2-dimensional vectors:DeprecationWarning")
 @pytest.mark.parametrize(("shape", "other"), [((2,), (2,)), ((3,), (2,)), ((4, 2), (3,)), ((4, 1, 2), (3, 2))])
-def test_cross_products_of_plane_vectors(shape, other):
+def test_cross_products_of_plane_vectors_have_derivatives(shape, other):
     a, b = random(*shape), random(*other, seed=1)
     for i, x in enumerate((a, b)):
         f = lambda x, i=i: np.cross(x, b) if i == 0 else np.cross(a, x)

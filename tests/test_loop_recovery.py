@@ -225,7 +225,7 @@ def test_columns_read_by_steps_receive_adjoints():
     np.testing.assert_allclose(program.grad()(x), wg.grad(driven_by_columns, x), rtol=1e-12)
 
 
-def test_jacobian_of_last_state():
+def test_last_state_has_a_jacobian():
     def last(u):
         for k in range(STEPS):
             u = u + 0.1 * np.roll(u, 1) * np.cos(0.1 * k)
@@ -449,7 +449,7 @@ def test_operand_overwritten_in_place_is_read_first():
     np.testing.assert_allclose(program.hvp()(x, v), wg.hvp(f, x, v), rtol=1e-10, atol=1e-11)
 
 
-def test_scatter_into_array_of_other_memory_order():
+def test_scatter_may_write_into_another_memory_order():
     def f(x):
         y = np.transpose(np.sin(np.resize(x, (2, 3, 4))), (1, 2, 0))
         np.subtract.at(y, [2, 1, 1], x[0])

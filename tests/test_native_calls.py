@@ -376,7 +376,7 @@ def recovered(x):
     ("f", "x"), [(kalman, np.array([0.3, 0.5, 0.8])), (recovered, np.linspace(-1.0, 1.0, 16))]
 )
 @pytest.mark.parametrize("tier", ["vm", "llvm"])
-def test_loops_with_linear_algebra(f, x, tier):
+def test_loops_with_linear_algebra_run_without_python(f, x, tier):
     if tier == "llvm":
         pytest.importorskip("llvmlite")
     program = wg.record(f, x)

@@ -113,7 +113,7 @@ NUMBERS = {
 
 @pytest.mark.parametrize("name", NUMBERS)
 @in_modes(2, SCALAR_WAYS)
-def test_second_derivatives_of_scalars(name, D):
+def test_second_derivatives_of_scalars_equal_mpmath(name, D):
     f, exact = NUMBERS[name]
     outer, inner = D
     np.testing.assert_allclose(outer(inner(f))(0.7), float(mp.diff(exact, mp.mpf(0.7), 2)), rtol=1e-12)
@@ -121,14 +121,14 @@ def test_second_derivatives_of_scalars(name, D):
 
 @pytest.mark.parametrize("name", NUMBERS)
 @in_modes(3)
-def test_third_derivatives_of_scalars(name, D):
+def test_third_derivatives_of_scalars_equal_mpmath(name, D):
     f, exact = NUMBERS[name]
     first, second, third = D
     np.testing.assert_allclose(first(second(third(f)))(0.7), float(mp.diff(exact, mp.mpf(0.7), 3)), rtol=1e-11)
 
 
 @pytest.mark.parametrize("order", range(1, 7))
-def test_derivatives_of_any_order(order):
+def test_derivatives_of_any_order_are_exact(order):
     at = np.array([0.3, -0.4])
     np.testing.assert_allclose(wg.derivative(np.exp, 0.3, order=order), np.exp(0.3), rtol=1e-13)
     np.testing.assert_allclose(wg.derivative(np.exp, at, order=order), np.exp(at), rtol=1e-13)
@@ -136,7 +136,7 @@ def test_derivatives_of_any_order(order):
 
 @pytest.mark.parametrize("case", ELEMENTWISE, ids=[e.name for e in ELEMENTWISE])
 @in_modes(2)
-def test_second_partials_of_elementwise_functions(case, D):
+def test_second_partials_of_elementwise_functions_equal_mpmath(case, D):
     fun, (outer, inner) = resolve(case.fun), D
     for at in case.smooth_at:
         for i, j in itertools.product(range(len(at)), repeat=2):
@@ -555,7 +555,7 @@ CAPTURED = {
 
 @pytest.mark.parametrize(("run", "expected"), CAPTURED.values(), ids=CAPTURED.keys())
 @in_modes(2)
-def test_arrays_of_one_level_used_in_another(run, expected, D):
+def test_arrays_of_one_level_may_be_used_in_another(run, expected, D):
     np.testing.assert_allclose(run(*D), expected, rtol=1e-12)
 
 
@@ -1029,7 +1029,7 @@ def in_place(x):
     return np.sum(np.sin(F) * F)
 
 
-def test_nested_derivatives_in_threads():
+def test_nested_derivatives_run_in_threads():
     ways = [(outer, inner) for outer in MODES.values() for inner in MODES.values()]
     expected = [outer(inner(in_place))(X) for outer, inner in ways]
 
@@ -1101,7 +1101,7 @@ def test_leaked_traced_values_do_not_accumulate():
 
 @pytest.mark.parametrize("inner", [wg.grad, wg.derivative, lambda f: lambda t: wg.jvp(f, t, 1.0)[1]])
 @pytest.mark.parametrize("outer", [wg.grad, wg.derivative])
-def test_array_written_by_four_levels(outer, inner):
+def test_array_may_be_written_by_four_levels(outer, inner):
     """Outer levels keep track of their elements after the inner ones have ended."""
 
     def f(x):

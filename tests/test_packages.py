@@ -119,7 +119,7 @@ REASONS = {
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("case", cases, ids=lambda case: case.name)
-def test_verdict_and_reason(case, compiled):
+def test_cases_get_their_verdict_and_reason(case, compiled):
     outcome = judge(case, compiled)
     assert outcome.verdict == case.name.partition("_")[0]
     assert outcome.reason == REASONS.get(case.name, outcome.reason)
@@ -157,7 +157,7 @@ def crash(x):
 '''
 
 
-def test_crash_and_absent_package(tmp_path, monkeypatch):
+def test_crash_and_absent_package_are_reported(tmp_path, monkeypatch):
     (tmp_path / "fake_cases.py").write_text(FAKE)
     (tmp_path / "absent_cases.py").write_text("import a_package_that_is_not_installed")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)

@@ -370,7 +370,7 @@ def test_bisection_reports_if_no_pass_is_wrong(monkeypatch):
     assert found.culprits == [] and "check the recording" in found.message
 
 
-def test_bisection_of_sparse_derivatives():
+def test_bisection_accepts_sparse_derivatives():
     assert bisect_passes(wg.jacobian(smoothed, sparse=True), POINTS[smoothed]).error < 1e-12
 
 

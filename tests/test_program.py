@@ -175,14 +175,14 @@ def test_dir_shows_documented_names_only():
         assert {name for name in dir(made) if not name.startswith("_")} == documented, repr(made)
 
 
-def test_derivatives_of_derivatives():
+def test_derivatives_of_programs_have_derivatives():
     program = wg.record(pairs, x)
     assert_matches(program.grad().jacobian()(x), wg.hessian(pairs, x))
     assert_matches(program.hessian().jacobian()(x), wg.jacobian(wg.hessian(pairs), x))
     assert_matches(program.grad().vjp()(x, x), (wg.grad(pairs, x), wg.hessian(pairs, x) @ x))
 
 
-def test_programs_of_operators():
+def test_operators_are_recorded():
     assert_matches(wg.record(wg.grad(pairs), x)(x), wg.grad(pairs, x))
     assert_matches(wg.record(wg.grad(pairs, value=True), x)(x), wg.grad(pairs, x, value=True))
     assert_matches(wg.record(wg.compile(pairs), [1, 2, 3])([1, 2, 3]), pairs(np.array([1.0, 2.0, 3.0])))
@@ -233,7 +233,7 @@ def test_results_share_no_memory_with_arguments(f):
         assert not np.shares_memory(y, u)
 
 
-def test_out_argument():
+def test_out_receives_the_derivative():
     program = wg.record(written, x)
     for derived in (program, program.jacobian(), wg.record(np.sin, x).jacobian()):
         expected = derived(x)
@@ -450,7 +450,7 @@ def test_traced_arguments_raise(name, transform):
             transform(TRACED[name])(x)
 
 
-def test_plain_arguments_inside_derivative():
+def test_program_accepts_plain_arguments_inside_derivative():
     np.testing.assert_array_equal(wg.grad(lambda u: program_of_two(x, 2.0) * u[0])(x), [program_of_two(x, 2.0), 0, 0])
 
     def f(u):

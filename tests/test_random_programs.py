@@ -317,7 +317,7 @@ def plain(program, x):
 
 @settings(deterministic, max_examples=300)
 @given(PROGRAMS, POINTS)
-def test_values_and_jacobians_of_random_programs(program, x):
+def test_values_and_jacobians_of_random_programs_are_right(program, x):
     check(program, x)
 
 
@@ -423,7 +423,7 @@ def test_tangents_and_second_derivatives_of_random_programs_agree():
 
 @settings(deterministic, max_examples=60)
 @given(PROGRAMS, POINTS)
-def test_tangents_and_second_derivatives_of_random_programs(program, x):
+def test_tangents_and_second_derivatives_of_random_programs_are_right(program, x):
     check_tangents(program, x)
 
 

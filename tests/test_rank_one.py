@@ -47,7 +47,7 @@ def _overwritten(a):
 
 @pytest.mark.filterwarnings("ignore::wengert.MutatedInputWarning")
 @pytest.mark.parametrize("name", CASES)
-def test_adjoint_of_a_matrix(name):
+def test_adjoint_of_a_matrix_is_right_without_a_temporary(name):
     f, expected = CASES[name]
     for _ in range(2):
         assert np.allclose(wg.grad(f)(A), expected, rtol=1e-13, atol=1e-14)
@@ -78,7 +78,7 @@ def test_jacobian_rows_and_second_order_agree():
 @pytest.mark.parametrize(
     ("a", "b"), [((3,), (3, 1)), ((1,), (1, 4)), ((1,), (1, 1)), ((2, 1), (1,)), ((1, 3), (3,)), ((1,), (1,))]
 )
-def test_axes_of_one_element(a, b):
+def test_axes_may_have_one_element(a, b):
     u, v = RNG.uniform(-1, 1, a), RNG.uniform(-1, 1, b)
     w = RNG.uniform(-1, 1, np.shape(u @ v))
     for i, (x, f) in enumerate([(u, lambda x: np.sum(w * (x @ v))), (v, lambda x: np.sum(w * (u @ x)))]):

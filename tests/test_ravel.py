@@ -44,7 +44,7 @@ def test_dtype_is_the_common_one():
     assert wg.ravel([np.ones(2, np.float32), np.ones(1)])[0].dtype == np.float64
 
 
-def test_an_array_and_an_empty_container():
+def test_ravel_accepts_an_array_and_an_empty_container():
     vector, restore = wg.ravel(np.arange(4.0).reshape(2, 2))
     np.testing.assert_array_equal(restore(vector * 2), [[0, 2], [4, 6]])
     vector, restore = wg.ravel({})

@@ -75,7 +75,7 @@ def multiplications(code):
 
 
 @pytest.mark.parametrize(("f", "x", "share"), CASES, ids=lambda x: getattr(x, "__name__", ""))
-def test_fewer_multiplications_for_the_same_gradient(f, x, share):
+def test_reassociation_saves_multiplications(f, x, share):
     program = wg.record(f, x).grad()
     plain = simplify.lowered(program._vectorised_ir())
     found = reassociate_products(plain)

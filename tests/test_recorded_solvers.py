@@ -185,7 +185,7 @@ def test_replay_returns_solution_and_derivatives(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_second_derivatives_and_products(name):
+def test_solvers_have_second_derivatives_and_products(name):
     f, formula = CASES[name]
     g, check = compiled(weighed(f))
     expected = wg.hessian(weighed(formula))(POINT)
@@ -202,7 +202,7 @@ def test_second_derivatives_and_products(name):
     assert H._eager is None and H.paths
 
 
-def test_third_derivatives():
+def test_solvers_have_third_derivatives():
     f = wg.compile(lambda t: np.sum(CASES["root"][0](t * POINT)))
     expected = wg.derivative(lambda t: np.sum(third_root(t * POINT)), order=3)(1.1)
     np.testing.assert_allclose(wg.derivative(f, order=3)(1.1), expected, rtol=1e-9)
@@ -226,7 +226,7 @@ def test_derivatives_are_taken_at_the_root_if_solver_stops_early():
     check()
 
 
-def test_batched_rows_and_sparse_derivatives():
+def test_solvers_have_batches_and_sparse_derivatives():
     f, formula = CASES["root"]
     rows = POINT * np.array([[1.0], [1.2], [0.7]])
     np.testing.assert_allclose(wg.vmap(wg.compile(f))(rows), third_root(rows), rtol=1e-9)

@@ -609,7 +609,7 @@ def compiled_part(x):
 
 @pytest.mark.filterwarnings("ignore:compile")
 @pytest.mark.parametrize("name", RIGHT)
-def test_no_false_alarm(name):
+def test_harmless_code_raises_no_alarm(name):
     f = RIGHT[name]
     assert np.allclose(wg.grad(f, X), 2 * X)
     assert np.allclose(wg.jacobian(f, X, mode="forward"), 2 * X)

@@ -65,7 +65,7 @@ def test_registered_class_inside_containers_and_with_slots():
     assert found["body"].speed == 5
 
 
-def test_registered_class_as_loop_state():
+def test_registered_class_may_be_a_loop_state():
     def step(b, h):
         return Body(b.position + h * b.speed * np.cos(b.position), 0.9 * b.speed, b.name)
 

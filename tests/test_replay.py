@@ -301,17 +301,17 @@ CASES = [*scenarios(), *primitives(), *array_cases(), *elementwise(), *complex_c
 
 
 @every(CASES)
-def test_values(case):
+def test_values_of_replay_are_those_of_f(case):
     check_values(case)
 
 
 @every(CASES)
-def test_derivatives(case):
+def test_derivatives_of_replay_are_those_of_f(case):
     check_derivatives(case)
 
 
 @every(CASES)
-def test_second_derivatives(case):
+def test_second_derivatives_of_replay_are_those_of_f(case):
     check_second(case)
 
 
@@ -474,11 +474,11 @@ def assert_replayed(program, x):
 
 @settings(random_programs.deterministic, max_examples=60)
 @given(random_programs.PROGRAMS, random_programs.POINTS)
-def test_random_programs(program, x):
+def test_random_programs_are_replayed(program, x):
     assert_replayed(program, x)
 
 
-def test_uniformly_drawn_programs():
+def test_uniformly_drawn_programs_are_replayed():
     checked = 0
     for seed in range(80):
         program = random_programs.drawn_evenly(seed + 20_000, 1 + seed % 20)

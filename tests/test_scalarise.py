@@ -370,7 +370,7 @@ def test_masks_are_scalarised(always):
     assert_rounding(made.grad()(X), wg.grad(f)(X))
 
 
-def test_scipy_functions_of_constant_elements(always):
+def test_scipy_functions_of_constant_elements_have_derivatives(always):
     def f(x):
         return np.sum(special.expit(np.pad(x, 1)) * 2.0) + np.sum(special.xlogy(np.pad(x**2, 1), 2.0))
 
@@ -379,7 +379,7 @@ def test_scipy_functions_of_constant_elements(always):
 
 
 @pytest.mark.parametrize("order", "CF")
-def test_arrays_in_any_memory_order(order, always):
+def test_arrays_may_have_any_memory_order(order, always):
     def f(A):
         B = A * 2.0
         C = B.T + np.array([[1.0, 2.0], [3.0, 4.0]])
@@ -475,14 +475,14 @@ def test_reductions_of_up_to_64_elements_have_no_calls(name, slow_calls):
         assert Op.CALL not in program._lowered_ir().op
 
 
-def test_lengths_of_one_in_einsum():
+def test_einsum_broadcasts_lengths_of_one():
     A, x = np.ones((1, 3)), np.array([1.0, 2.0, 4.0])
     program = wg.record(lambda x: np.sum(np.einsum("ij,ik->jk", A, x[:, None])), x)
     assert program(x) == 21.0
     np.testing.assert_array_equal(program.grad()(x), np.full(3, 3.0))
 
 
-def test_variance_without_degrees_of_freedom():
+def test_variance_without_degrees_of_freedom_is_infinite():
     x = np.array([1.0, 2.0])
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

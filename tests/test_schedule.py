@@ -548,7 +548,7 @@ def test_run_that_fits_is_taped_at_once():
         ),
     ],
 )
-def test_repr_of_schedules(schedule, text):
+def test_repr_of_schedules_shows_their_options(schedule, text):
     assert repr(schedule) == text
 
 

@@ -20,7 +20,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_derivatives(name):
+def test_functions_have_derivatives(name):
     f, *operands = CASES[name]
     check(f, *operands, batches=False)
 

@@ -159,7 +159,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_derivatives(name):
+def test_functions_have_derivatives(name):
     f, x = CASES[name]
     check(f, x, order=1, batches=False, sparse=False)
 
@@ -169,7 +169,7 @@ SECOND = ["cs", "CubicSpline y", "CubicSpline t", "pchip q", "akima", "hermite",
 
 
 @pytest.mark.parametrize("name", SECOND)
-def test_second_derivatives(name):
+def test_functions_have_second_derivatives(name):
     f, x = CASES[name]
     check(lambda x: f(x) ** 2, x, compiled=False, batches=False, sparse=False)
 

@@ -190,7 +190,7 @@ if not hasattr(la, "fiedler_companion"):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_derivatives(name):
+def test_functions_have_derivatives(name):
     f, *operands = CASES[name]
     check(f, *operands)
 
@@ -245,7 +245,7 @@ COMPLEX = {
 
 
 @pytest.mark.parametrize("name", COMPLEX)
-def test_complex_matrices(name):
+def test_functions_of_complex_matrices_have_derivatives(name):
     check_derivatives(lambda m: parts(COMPLEX[name](m)), ROTATING, 2, atol=1e-9)
 
 
@@ -300,7 +300,7 @@ def test_functions_without_rule_are_refused_by_name(name):
         wg.grad(lambda a: np.sum(f(a)))(M)
 
 
-def test_function_of_a_matrix():
+def test_function_of_a_matrix_has_derivatives():
     """Values of `funm` come from eigenvectors, not from SciPy's recurrence."""
 
     def f(a, t):
@@ -350,7 +350,7 @@ def test_symmetric_matrix_read_in_one_triangle_has_a_symmetric_gradient():
 
 
 @pytest.mark.parametrize("trans", ["N", "T", "C"])
-def test_complex_triangular_systems(trans):
+def test_complex_triangular_systems_have_derivatives(trans):
     a = LARGE + 0.3j * LARGE.T
 
     def f(t):
@@ -361,7 +361,7 @@ def test_complex_triangular_systems(trans):
     np.testing.assert_allclose([wg.grad(f)(0.8), wg.jvp(f, 0.8, 1.0)[1]], [slope, slope], rtol=1e-7)
 
 
-def test_complex_systems():
+def test_complex_systems_have_derivatives():
     a = M + 0.3j * M[::-1]
 
     def f(t):

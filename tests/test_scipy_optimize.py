@@ -737,7 +737,7 @@ def test_polish_moves_point_of_differentiation_only():
     assert 1e-7 < error[False] < 1e-3
 
 
-def test_result_fields_of_root_finders():
+def test_result_fields_of_root_finders_are_those_of_scipy():
     def f(p, *more):
         found = optimize.root(coupled, [0.5, 0.2], args=(p,))
         assert type(found.fun) is np.ndarray and found.success
@@ -825,7 +825,7 @@ def own_loss(z):
 
 @pytest.mark.parametrize("loss", [*LOSSES, own_loss])
 @pytest.mark.parametrize("method", ["trf", "dogbox"])
-def test_robust_losses_and_f_scale(loss, method):
+def test_robust_losses_and_f_scale_have_derivatives(loss, method):
     """Fit a line with one outlier; differentiate in the data and in the scale of the loss."""
     t = np.arange(5.0)
     y = np.array([0.1, 0.9, 2.2, 2.8, 5.5])

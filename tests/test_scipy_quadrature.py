@@ -450,7 +450,7 @@ def test_reports_are_not_compiled():
     assert program(200.0) > 21 * 200.0
 
 
-def test_batches_and_sparse_derivatives():
+def test_integrals_have_batches_and_sparse_derivatives():
     def integrals(p):
         return np.stack([quad(decay, 0, 1, args=(rate,))[0] for rate in p])
 
@@ -460,14 +460,14 @@ def test_batches_and_sparse_derivatives():
     np.testing.assert_array_equal(wg.vmap(lambda rate: quad(decay, 0, 1, args=(rate,))[0])(p), integrals(p))
 
 
-def test_third_derivative():
+def test_third_derivative_is_exact():
     found = wg.derivative(lambda a: quad(lambda t: np.exp(-a * t), 0, 1)[0], 0.7, order=3)
     with mp.workdps(30):
         expected = mp.diff(lambda a: (1 - mp.exp(-a)) / a, 0.7, 3)
     np.testing.assert_allclose(found, float(expected), rtol=1e-9)
 
 
-def test_complex_parameter():
+def test_complex_parameter_has_a_derivative():
     def f(z):
         return quad(lambda t: np.real(np.exp(-z * t)), 0, 1)[0]
 
@@ -569,7 +569,7 @@ def test_results_keep_the_form_of_scipy():
     assert seen[0][3][2].neval == seen[1][3][2].neval and seen[0][4][2] == {"neval": 21}
 
 
-def test_empty_interval():
+def test_limits_of_an_empty_interval_have_derivatives():
     found = wg.grad(lambda p: quad(np.exp, p[0], p[1])[0])(np.array([0.5, 0.5]))
     assert found.tolist() == [-math.exp(0.5), math.exp(0.5)]
 

@@ -139,7 +139,7 @@ SECOND = ["lfilter", "filtfilt", "sosfilt", "convolve", "savgol", "welch", "butt
 
 
 @pytest.mark.parametrize("name", SECOND)
-def test_second_derivatives_and_batches(name):
+def test_functions_have_second_derivatives_and_batches(name):
     f = CASES[name]
     check(lambda x: f(x) ** 2, X[:20], compiled=False, sparse=False)
 
@@ -160,7 +160,7 @@ COEFFICIENTS = {
 
 
 @pytest.mark.parametrize("name", COEFFICIENTS)
-def test_filters_in_their_coefficients(name):
+def test_filters_have_derivatives_in_their_coefficients(name):
     f, *operands = COEFFICIENTS[name]
     check(f, *operands, batches=False, sparse=False)
 

@@ -195,7 +195,7 @@ ROUNDED |= {"lil blocks", "sums of a matrix", "means of a matrix"}
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_derivatives(name):
+def test_functions_have_derivatives(name):
     f, at = CASES[name]
     if name in ROUNDED:
         v, h = np.cos(3 * np.arange(np.size(at))).reshape(np.shape(at)), 1e-4

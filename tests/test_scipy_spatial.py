@@ -113,7 +113,7 @@ ROTATIONS = {
 
 
 @pytest.mark.parametrize("name", ROTATIONS)
-def test_rotations(name):
+def test_rotations_have_derivatives(name):
     f, x = ROTATIONS[name]
     check(f, x, batches=False)
 
@@ -138,7 +138,7 @@ STRUCTURES = {
 
 
 @pytest.mark.parametrize("name", STRUCTURES)
-def test_structures_of_points(name):
+def test_structures_of_points_have_derivatives(name):
     f, *operands = STRUCTURES[name]
     check(f, *operands, batches=False)
 

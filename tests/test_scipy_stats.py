@@ -245,7 +245,7 @@ def differences(f, x, h=1e-5):
 
 
 @pytest.mark.parametrize("name", CONTINUOUS)
-def test_continuous_distributions_in_points_shapes_location_and_scale(name):
+def test_continuous_distributions_have_derivatives_in_points_shapes_location_and_scale(name):
     d, shapes = getattr(st, name), CONTINUOUS[name]
     point = d.ppf(U, *shapes, loc=0.1, scale=1.7)
 
@@ -268,7 +268,7 @@ def test_continuous_distributions_in_points_shapes_location_and_scale(name):
 
 
 @pytest.mark.parametrize("name", DISCRETE)
-def test_discrete_distributions_in_their_parameters(name):
+def test_discrete_distributions_have_derivatives_in_their_parameters(name):
     d, shapes = getattr(st, name), DISCRETE[name]
     k = np.array([1, 2, 3]) if name != "bernoulli" else np.array([0, 1])
     moving = [i for i, s in enumerate(shapes) if isinstance(s, float)]
@@ -283,7 +283,7 @@ def test_discrete_distributions_in_their_parameters(name):
         np.testing.assert_allclose(found, np.reshape(differences(f, v), (-1, len(v))), rtol=1e-6, atol=1e-8)
 
 
-def test_kernel_density_in_its_weights():
+def test_kernel_density_has_a_derivative_in_its_weights():
     def f(w):
         return st.gaussian_kde(x, weights=w)(y[:3])
 
@@ -315,7 +315,7 @@ def test_quantiles_found_by_iterations_solve_the_equation():
     np.testing.assert_allclose(second, (slopes[0] - slopes[1]) / (2 * h), rtol=1e-6)
 
 
-def test_entropies_and_expectations_by_quadrature():
+def test_entropies_and_expectations_have_derivatives():
     c = 1.7  # a Weibull distribution, without a closed form in SciPy
     slope = wg.grad(lambda c: st.exponweib.entropy(1.0, c))(c)
     np.testing.assert_allclose(slope, np.euler_gamma / c**2 - 1 / c, rtol=1e-7)

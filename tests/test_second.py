@@ -113,7 +113,7 @@ def number_times_array(x):
 
 @pytest.mark.parametrize("f", ROSENBROCKS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("n", [2, 6, 23])
-def test_hessian_of_rosenbrock_in_every_style(f, n):
+def test_hessian_of_rosenbrock_is_exact_in_every_style(f, n):
     x = np.random.default_rng(n).normal(size=n)
     H = wg.hessian(f, x)
     np.testing.assert_allclose(H, rosen_hess(x), rtol=1e-13, atol=1e-10)
@@ -161,7 +161,7 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_many_directions_through_elementwise_steps(name):
+def test_many_directions_pass_through_elementwise_steps(name):
     f = LAYERS[name]
     x = np.random.default_rng(3).normal(size=10) / 4
     expected = wg.jacobian(wg.grad(f), x, mode="reverse")
@@ -169,7 +169,7 @@ def test_many_directions_through_elementwise_steps(name):
         assert_rounding(wg.hessian(f, x, chunk=chunk), expected, scale=np.abs(expected).max())
 
 
-def test_untaken_branch_of_where_in_many_directions():
+def test_untaken_branch_of_where_contributes_nothing_in_many_directions():
     def f(x):
         y = np.eye(10) @ x
         return np.sum(np.where(y > 0, np.sqrt(np.negative(-y)), 0.0))
@@ -378,7 +378,7 @@ def test_second_derivatives_at_kinks_and_domain_ends(f, x, second):
             np.testing.assert_allclose(np.diag(wg.hessian(g, at)), np.full(3, second), rtol=1e-14)
 
 
-def test_both_operands_of_a_power():
+def test_both_operands_of_a_power_have_second_derivatives():
     a, b = 1.7, 2.3
     H = wg.hessian(lambda a, b: a**b, a, args=(b,), argnums=(0, 1))
     mixed = a ** (b - 1) * (1 + b * np.log(a))
@@ -412,7 +412,7 @@ def test_slice_of_scalar_arguments_gives_one_square_array():
     assert_rounding(H(2.0, 3.0, 5.0), [[20.0, 12.0], [12.0, 0.0]])
 
 
-def test_options_of_a_hessian():
+def test_options_of_a_hessian_return_value_and_aux():
     f = lambda x: (np.sum(x**3), "aux")
     y, H, aux = wg.hessian(f, X, value=True, has_aux=True)
     assert y == np.sum(X**3)
@@ -600,7 +600,7 @@ def test_two_threads_share_one_operator():
     assert not wrong
 
 
-def test_alternating_directions_in_a_long_loop():
+def test_directions_may_alternate_in_a_long_loop():
     """Ranges of directions grow, split and merge again."""
 
     def f(x):
@@ -617,7 +617,7 @@ def test_alternating_directions_in_a_long_loop():
 
 
 @pytest.mark.parametrize("mode", ["mixed", "forward", "reverse"])
-def test_primitive_with_tangent_rule_only(mode):
+def test_primitive_with_tangent_rule_only_has_second_derivatives(mode):
     sine = wg.primitive(lambda x: np.sin(x), jvp=lambda t, y, x: t * np.cos(x))
     x = np.array([0.5, 1.0, 2.0])
     f = lambda sin: lambda x: np.sum(sin(sin(x)) * x[0])

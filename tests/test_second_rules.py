@@ -184,7 +184,7 @@ KINKS = [
 
 
 @pytest.mark.parametrize(("fun", "at", "expected"), KINKS)
-def test_second_derivatives_at_kinks_and_limits(fun, at, expected):
+def test_second_derivatives_at_kinks_and_limits_are_exact(fun, at, expected):
     """None marks a mixed derivative whose limits differ: either order of differentiation is accepted."""
     fun = resolve(fun)
     if len(at) == 1:
@@ -222,7 +222,7 @@ def test_second_derivatives_are_zero_at_kinks(fun):
     np.testing.assert_array_equal(hessian_by_rules(call(fun, val(np.zeros(3))), np.zeros(3)), np.zeros((3, 3)))
 
 
-def test_second_derivative_of_variance_at_its_minimum():
+def test_second_derivative_of_variance_at_its_minimum_is_exact():
     np.testing.assert_allclose(
         hessian_by_rules(call(np.var, val(np.zeros(3))), np.zeros(3)), 2 / 3 * (np.eye(3) - 1 / 3), atol=1e-15
     )
@@ -239,7 +239,7 @@ def test_strong_product_is_differentiated_correctly_beside_nan():
     ("exponent", "xx", "xy"),
     [(0.25, -inf, -inf), (0.5, -inf, -inf), (1.0, 0.0, -inf), (1.5, inf, 0.0), (2.0, 2.0, 0.0), (3.0, 0.0, 0.0)],
 )
-def test_second_derivatives_of_a_power_of_zero(exponent, xx, xy, modes):
+def test_second_derivatives_of_a_power_of_zero_are_exact(exponent, xx, xy, modes):
     first, second = modes
     for f in (lambda u: u[0] ** u[1], lambda u: np.sum(np.power(u[:1], u[1:]))):
         found = wg.jacobian(wg.jacobian(f, mode=first), [0.0, exponent], mode=second)

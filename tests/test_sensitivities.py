@@ -135,7 +135,7 @@ def test_they_equal_those_from_a_replay(method, problem, differentiate, used, mo
 
 
 @pytest.mark.parametrize("method", ["RK45", "DOP853", "Radau", "BDF"])
-def test_times_within_steps(method, used, monkeypatch):
+def test_times_within_steps_have_sensitivities(method, used, monkeypatch):
     times = np.unique(np.concatenate([np.linspace(0.0, 4.0, 13), np.linspace(2.0, 2.001, 300)]))
     found = wg.jacobian(lambda x: arguments(x, method, t_eval=times), X)
     assert all(used)
@@ -144,7 +144,7 @@ def test_times_within_steps(method, used, monkeypatch):
     np.testing.assert_allclose(found, expected, rtol=0, atol=ACCURACY[method] * np.max(np.abs(expected)))
 
 
-def test_odeint(used, monkeypatch):
+def test_odeint_has_sensitivities(used, monkeypatch):
     def final(x):
         return odeint(predators, x[2:], np.linspace(0.0, 4.0, 5), (x[0], x[1]), tfirst=True, **TOLERANCES)
 
@@ -206,7 +206,7 @@ HIGHER = {
 
 
 @pytest.mark.parametrize("derivative", HIGHER)
-def test_higher_derivatives(derivative, used):
+def test_sensitivities_have_higher_derivatives(derivative, used):
     x = np.array([0.7, 1.3])
     found = HIGHER[derivative](decayed, x)
     expected = np.exp(-x[0]) * np.array([[x[1], -1.0], [-1.0, 0.0]])

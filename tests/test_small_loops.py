@@ -303,7 +303,7 @@ def test_hessian_runs_by_direction_until_accumulation_pays(f, recheck):
     assert path.program is not first and path.program._runs_per_call == 1
 
 
-def test_hessian_checked_in_one_direction():
+def test_hessian_is_checked_in_one_direction():
     f = vector(riccati)
     s = np.array([1.0, 0.1, 0.2, 0.3])
     matrix = wg.hessian(f, s)

@@ -219,7 +219,7 @@ def test_state_read_by_f_is_watched():
     np.testing.assert_allclose(J(X).toarray(), 1.5 * before, rtol=1e-15)
 
 
-def test_arguments_values_and_outputs():
+def test_values_accept_further_arguments_and_out():
     f = lambda t, x, k: k * np.diff(x) ** 2 + t
     J = wg.jacobian(f, sparse=True, argnums=1, value=True)
     y, matrix = J(1.0, X, 3.0)
@@ -291,7 +291,7 @@ def test_results_own_their_memory_and_callables_pickle():
     assert "direct: 12 x 12, 36 nonzeros" in repr(J.plan)
 
 
-def test_compiled_functions_and_derivatives_of_them():
+def test_compiled_functions_have_sparse_derivatives():
     f = wg.compile(by_elements)
     np.testing.assert_allclose(wg.jacobian(f, sparse=True)(X).toarray(), wg.jacobian(by_elements, X), rtol=1e-14)
     energy = lambda x: np.sum(x[1:] ** 2 * x[:-1])
@@ -453,7 +453,7 @@ def test_result_has_the_given_pattern(order, mode, f, expected, format):
 
 @pytest.mark.parametrize("form", [sp.csr_array, sp.coo_array, shuffled])
 @pytest.mark.parametrize(("order", "mode", "f", "expected"), WAYS[4:])
-def test_one_triangle_of_a_hessian(order, mode, f, expected, form):
+def test_one_triangle_of_a_hessian_may_be_requested(order, mode, f, expected, form):
     exact = dense(f, X, order)
     for triangle in (np.tril, np.triu):
         for pattern in (triangle(BAND), triangle(WIDER)):
@@ -615,7 +615,7 @@ def test_uncompilable_functions_accept_given_patterns():
         (wg.hessian, None, TypeError, "not NoneType"),
     ],
 )
-def test_errors_of_given_patterns(op, pattern, error, words):
+def test_wrong_patterns_raise(op, pattern, error, words):
     f = three_points if op is wg.jacobian else not_direct
     with pytest.raises(error, match=words):
         op(f, sparse=pattern)(X)
@@ -685,7 +685,7 @@ def test_values_are_written_into_any_array(order, mode, f, expected):
     np.testing.assert_allclose(with_value.values(X, out=np.zeros(34)), dense(f, X, order)[BAND], rtol=1e-12, atol=1e-13)
 
 
-def test_values_together_with_function_value():
+def test_values_are_computed_together_with_the_function():
     """The output has as many elements as the Jacobian has nonzeros."""
     J = wg.jacobian(np.sin, sparse=True, value=True)
     for k in range(6):
@@ -695,7 +695,7 @@ def test_values_together_with_function_value():
         np.testing.assert_allclose(J(X + k)[0], np.sin(X + k), rtol=1e-15)
 
 
-def test_values_of_auto_that_chose_dense():
+def test_values_work_where_auto_chose_dense():
     """Includes a scalar function, whose Jacobian is a row."""
     for f in (bordered, lambda x: x[0] * x[3]):
         J = wg.jacobian(f, sparse="auto")

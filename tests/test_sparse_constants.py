@@ -138,7 +138,7 @@ def test_sparse_vector_is_accepted(program):
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
-def test_one_row_and_one_column(fmt):
+def test_constant_may_have_one_row_or_one_column(fmt):
     A = sparse(fmt, DENSE[:1])
     for derivative in (wg.jacfwd, wg.jacrev):
         assert_rounding(derivative(lambda x: np.reshape(A @ x, -1), FOUR), DENSE[:1])
@@ -174,7 +174,7 @@ def test_zero_factor_is_strong_zero():
         assert wg.jacobian(lambda x: B @ np.sqrt(x), np.array([0.0, 4.0])).tolist() == [[0, 0.25]]
 
 
-def test_complex_and_single_precision():
+def test_constants_may_be_complex_or_single_precision():
     C = sp.csr_array(DENSE + 1j * DENSE[::-1])
     expected = wg.jacobian(lambda x: np.abs(C.toarray() @ x) ** 2, FOUR)
     assert_rounding(wg.jacobian(lambda x: np.abs(C @ x) ** 2, FOUR), expected)

@@ -539,7 +539,7 @@ def test_the_pattern_of_a_gradient_contains_the_hessian(name):
     assert_inside(wg.sparsity(gradient, x, order=2), numeric_hessian(gradient, x))
 
 
-def test_pattern_of_a_jacobian():
+def test_jacobian_has_a_pattern():
     x = RNG.uniform(0.5, 1.5, 40)
     for f in (lambda x: x[1:] * x[:-1] ** 2, lambda x: np.cumsum(np.sin(x))[::10]):
         J = wg.jacobian(f)

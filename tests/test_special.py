@@ -38,7 +38,7 @@ def test_references_equal_mpmath(case):
 
 
 @every_case
-def test_derivative_in_both_modes(case):
+def test_both_modes_give_the_reference_derivative(case):
     x = case.points
     exact = np.array(REFERENCES[case.key]["first"])
     reverse = wg.grad(lambda x: np.sum(case.call(x)))(x)

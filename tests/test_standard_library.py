@@ -226,7 +226,7 @@ def test_compiled_function_equals_function(name, exact):
 
 
 @pytest.mark.parametrize("name", ["imports", "closure", "logarithms", "sums", "special"])
-def test_batches_series_and_products(name):
+def test_functions_have_batches_series_and_products(name):
     f = CASES[name]
     assert_same_bits(wg.vmap(f)(np.stack([X, 0.9 * X])), np.array([f(X), f(0.9 * X)]))
     assert_rounding(wg.vmap(wg.grad(f))(np.stack([X, 0.9 * X])), np.stack([wg.grad(f, X), wg.grad(f, 0.9 * X)]))
@@ -438,7 +438,7 @@ UNARY = sorted(name for name in library._UFUNCS if hasattr(math, name) and name 
 
 
 @pytest.mark.parametrize("name", UNARY)
-def test_function_of_one_float(name):
+def test_functions_of_one_float_have_derivatives(name):
     fun, v = getattr(math, name), 1.3 if name == "acosh" else 0.3
     y, g = wg.grad(lambda x: fun(x), v, value=True)
     assert_same_bits(y, np.float64(fun(v)))
@@ -447,7 +447,7 @@ def test_function_of_one_float(name):
 
 
 @pytest.mark.parametrize("name", sorted(library._COMPLEX_UFUNCS))
-def test_function_of_one_complex_number(name):
+def test_functions_of_one_complex_number_have_derivatives(name):
     fun, z = getattr(cmath, name), 0.3 + 0.4j
     y, t = wg.jvp(lambda z: fun(z), z, 1.0 + 0j)
     assert_same_bits(y, np.complex128(fun(z)))

@@ -286,13 +286,13 @@ def test_compiled_functions_return_the_subclass(name):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_in_a_batch(name):
+def test_batches_equal_single_calls(name):
     f, _ = PROGRAMS[name]
     batch = np.stack([x0, 1.1 * x0])
     np.testing.assert_allclose(wg.vmap(f)(batch), [np.asarray(f(x)) for x in batch], rtol=1e-13)
 
 
-def test_replayed_without_python():
+def test_programs_replay_without_python():
     wanted = wg.grad(PROGRAMS["metadata"][1], 2.0 * x0)
     np.testing.assert_allclose(wg.record(metadata, x0).grad()(2.0 * x0), wanted, rtol=1e-12)
 

@@ -69,7 +69,7 @@ def cases(table):
 
 
 @pytest.mark.parametrize(("f", "in_mpmath", "x"), cases(FUNCTIONS))
-def test_recurrences_to_order_20(f, in_mpmath, x):
+def test_recurrences_are_accurate_to_order_20(f, in_mpmath, x):
     right = expected(in_mpmath, x, ORDER)
     found = wg.taylor(f, x, 1.0, ORDER)
     # relative to the largest coefficient so far, scaled by the radius of convergence
@@ -97,13 +97,13 @@ SPECIAL = {
 
 
 @pytest.mark.parametrize(("f", "in_mpmath", "x"), cases(SPECIAL))
-def test_functions_expanded_by_partials_of_their_rules(f, in_mpmath, x):
+def test_functions_are_expanded_by_partials_of_their_rules(f, in_mpmath, x):
     order = 12
     right = expected(in_mpmath, x, order)
     assert np.max(np.abs(wg.taylor(f, x, 1.0, order) - right) / np.maximum.accumulate(np.abs(right))) < 1e-12
 
 
-def test_gammaln_by_polygamma():
+def test_gammaln_has_series_by_polygamma():
     right = [sc.gammaln(1.3), *[sc.polygamma(k - 1, 1.3) / math.factorial(k) for k in range(1, ORDER + 1)]]
     assert np.max(np.abs(wg.taylor(sc.gammaln, 1.3, 1.0, ORDER) / right - 1)) < 1e-13
 
@@ -226,7 +226,7 @@ def test_programs_agree_with_nested_derivatives(name):
     assert_rounding(wg.taylor(f, X, V, 0)[0], right[0])
 
 
-def test_complex_intermediate_values():
+def test_intermediate_values_may_be_complex():
     w = np.array([1, 1j, 1 + 2j, -1])
     f = (lambda x: np.linalg.norm(w * np.exp(1j * x) + x), lambda x: np.var(w * x + x * x), lambda x: np.std(w * x))
     for g in f:
@@ -259,7 +259,7 @@ def test_expansion_with_containers_further_arguments_and_argnums():
     assert wg.taylor(np.exp, np.float32(0.5), np.float32(1), 3).dtype == np.float32
 
 
-def test_derivatives_of_coefficients():
+def test_coefficients_have_derivatives():
     def f(x):
         return np.sum(np.exp(np.sin(x)) * x[::-1])
 

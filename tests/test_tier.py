@@ -146,7 +146,7 @@ def test_both_tiers_agree():
             assert assert_same(made, *points, rtol=rtol).compiled, name
 
 
-def test_elementwise_functions_and_their_partials():
+def test_elementwise_functions_and_their_partials_equal_those_of_the_vm():
     x = np.concatenate([SPECIAL, RNG.uniform(-1.5, 1.5, 9)])
     program = wg.record(lambda x: np.stack(functions(x)), x)
     reports = [assert_same(program, (x,), rtol=1e-14), assert_same(program.jvp(), (x, np.ones(x.size)), rtol=1e-13)]
@@ -158,7 +158,7 @@ def test_elementwise_functions_and_their_partials():
     assert_same(jacobian, *[(x[i : i + 1],) for i in range(23)], rtol=1e-14)
 
 
-def test_array_of_every_length():
+def test_arrays_may_have_any_length():
     for n in (0, 1, 7, 8, 17, 40, 511, 512, 513):
         program = wg.record(chain, np.ones(n))
         assert_same(program, (RNG.normal(size=n),), (np.resize(SPECIAL, n),))
@@ -168,7 +168,7 @@ def test_array_of_every_length():
 
 @settings(deterministic, max_examples=15)
 @given(PROGRAMS)
-def test_random_programs(drawn):
+def test_random_programs_equal_those_of_the_vm(drawn):
     x = np.array([0.4, -0.7, 1.2, 0.3])
     program = wg.record(lambda x: run(drawn, x), x)
     for made in (program, program.grad()) if program._output_shape == () else (program,):
@@ -194,7 +194,7 @@ def test_iteration_may_read_result_of_another_instruction():
     assert_same(program.grad(), (RNG.random(8),))
 
 
-def test_random_tapes_with_loops():
+def test_random_tapes_with_loops_are_rolled_losslessly():
     """Random periods with constants and strides between irregular code; the result is short and complete."""
     rng = np.random.default_rng(1)
     for _ in range(20):
@@ -304,7 +304,7 @@ def test_loop_bodies_are_compiled(monkeypatch):
 # ---------------------------------------------------------------------------------------------- calls
 
 
-def test_out_arrays_in_several_threads():
+def test_threads_may_pass_their_own_out_arrays():
     x = [RNG.random((9, 9)) for _ in range(8)]
     program = wg.record(sweep, x[0]).grad()
     llvm, vm = program.tiered("llvm"), program.tiered("vm")
@@ -374,7 +374,7 @@ def test_native_code_is_cached_on_disk(tmp_path, monkeypatch):
     assert disk_cache.folder() == tmp_path / "wengert"
 
 
-def test_without_llvmlite(monkeypatch):
+def test_missing_llvmlite_is_named(monkeypatch):
     llvm_jit.llvm.cache_clear()
     monkeypatch.setitem(sys.modules, "llvmlite", None)
     monkeypatch.setitem(sys.modules, "llvmlite.binding", None)

@@ -225,7 +225,7 @@ def of_recorded_warnings(x):
 
 
 @pytest.mark.parametrize("f", [of_raised_errors, of_warnings_as_errors, of_recorded_warnings])
-def test_branches_on_floating_point_errors_of_scalars(f):
+def test_code_may_branch_on_floating_point_errors_of_scalars(f):
     for jacobian in jacobians(f):
         for x in (np.array([-0.4, 0.9]), np.array([0.9, 1.3]), np.array([-0.3, 0.8])):
             with warnings.catch_warnings():

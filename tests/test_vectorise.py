@@ -177,7 +177,7 @@ def test_exact_program_stays_scalar():
 
 
 @pytest.mark.parametrize("n", [2, 7, 8, 9, 64, 511, 512, 513, 1025])
-def test_lengths_around_chunk_borders(n):
+def test_lengths_around_chunk_borders_give_the_same_result(n):
     def f(x):
         F, s = np.zeros(n), 0.0
         for i in range(n):
@@ -212,7 +212,7 @@ def test_powers_expanded_to_products_are_not_packed_with_others():
     assert {-1.0, 0.5, 2.0, 3.0, 4.0} <= {*exponents}
 
 
-def test_elements_in_any_order_and_branches():
+def test_elements_may_be_in_any_order_with_branches():
     order = np.random.default_rng(3).permutation(40)
 
     def f(x):

@@ -47,7 +47,7 @@ def test_small_products_are_lowered_to_sums(name, n):
 
 
 @pytest.mark.parametrize("n", [3, 40])
-def test_hessians_of_small_products(n):
+def test_hessians_of_small_products_are_exact(n):
     x = np.linspace(0.5, 1.5, n)
     program = wg.record(lambda x: (x @ np.sin(x)) ** 2, x)
     slope, bend = np.sin(x) + x * np.cos(x), 2 * np.cos(x) - x * np.sin(x)
@@ -65,7 +65,7 @@ def test_large_or_exact_products_stay_calls():
     np.testing.assert_allclose(wg.record(lambda x: np.vdot(A * x[:4], A), x)(x), np.vdot(A * x[:4], A), rtol=1e-14)
 
 
-def test_zero_times_infinity():
+def test_zero_adjoint_times_infinity_is_zero():
     """A zero adjoint stays zero for any other factor, while the product itself is NaN as in NumPy."""
 
     def f(x):

@@ -91,7 +91,7 @@ def test_every_stage_computes_same_values(f):
     assert all(name in repr(found) for name in found)
 
 
-def test_stages_of_derivatives():
+def test_stages_of_derivatives_are_listed():
     expected = {"grad": wg.grad(squares, x), "hvp": 4.0 * x, "hessian": 4.0 * np.eye(N)}
     for word, y in expected.items():
         found = wg.viz.passes(squares, x, derivative=word)
@@ -122,7 +122,7 @@ def test_passes_without_example_raises(call, message):
         call()
 
 
-def test_stages_as_text():
+def test_stages_are_printed_as_text():
     found = wg.viz.passes(squares, x)
     assert str(found["vectorise"]).splitlines()[0] == "v0: float64[100] = input 0"
     assert found["recorded"].text(3).splitlines()[3:] == ["... 599 more", "return v601"]

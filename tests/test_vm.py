@@ -211,7 +211,7 @@ def test_constant_powers_are_accurate(name, power):
 # ---- programs
 
 
-def test_scalar_instructions():
+def test_scalar_instructions_equal_numpy():
     listing = Listing()
     x, y = listing.input(), listing.input()
     z = listing.add("multiply", listing.add("sin", x), y)
@@ -484,7 +484,7 @@ def test_inputs_of_other_layouts_are_copied():
         (False, [-1.0], [2.0]),
     ],
 )
-def test_guard_on_comparison(expected, good, bad):
+def test_guard_on_comparison_compares_the_outcome(expected, good, bad):
     listing = Listing()
     x = listing.input()
     listing.guard(listing.add(Op.GREATER, x, listing.const(0.0), type=BOOL), expected)
@@ -499,7 +499,7 @@ def test_guard_on_comparison(expected, good, bad):
     assert machine.run([good[0]]) == [-good[0]]
 
 
-def test_guards_on_values_of_every_dtype():
+def test_guards_compare_values_of_every_dtype():
     def passes(value, expected):
         listing = Listing()
         kind = listing.kind(*np.shape(value), dtype=np.asarray(value).dtype)
@@ -800,7 +800,7 @@ def test_matrix_products_are_accurate_within_rounding():
         assert np.all(np.abs(found - A @ B) <= 2 * k * EPS * (np.abs(A) @ np.abs(B)))
 
 
-def test_matrix_products_of_nonfinite_values():
+def test_matrix_products_of_nonfinite_values_equal_numpy():
     A = np.array([[np.inf, 0.0], [np.nan, 1.0], [1.0, 2.0]])
     B = np.array([[0.0, 1.0], [2.0, -np.inf]])
     for f in (lambda A, B: A @ B, lambda A, B: A @ B[:, 0], lambda A, B: A[2] @ B, lambda A, B: np.vdot(A[0], B[0])):
@@ -808,7 +808,7 @@ def test_matrix_products_of_nonfinite_values():
             np.testing.assert_array_equal(wg.record(f, A, args=(B,))(A, B), f(A, B))
 
 
-def test_matrix_products_in_loops_and_threads():
+def test_matrix_products_run_in_loops_and_threads():
     rng = np.random.default_rng(7)
     A, x = rng.normal(size=(6, 6)) / 3, rng.normal(size=6)
 

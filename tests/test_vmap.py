@@ -192,7 +192,7 @@ def test_values_and_derivatives_equal_a_loop(name):
         assert_rounding(got, expected, found.dtype)
 
 
-def test_derivatives_inside_vmap():
+def test_vmap_accepts_functions_that_take_derivatives():
     def f(x, k):
         return k * np.sum(np.sin(x) * x[::-1])
 
@@ -209,7 +209,7 @@ def test_derivatives_inside_vmap():
     assert_rounding(second, 10 * wg.hessian(f, P[0], args=(1.0,)))
 
 
-def test_vmap_of_vmap_and_of_compiled_functions():
+def test_vmap_accepts_vmap_and_compiled_functions():
     def f(x, y):
         return np.exp(x) * y
 
@@ -311,7 +311,7 @@ def test_arguments_are_unchanged_and_results_may_be_integers():
     assert np.array_equal(wg.vmap(lambda x, n=1: n * x)([1.0, 2.0], n=3), [3, 6])
 
 
-def test_repr_and_pickle():
+def test_vmap_has_a_repr_and_pickles():
     mapped = wg.vmap(np.dot, in_axes=(0, None))
     assert repr(mapped) == "vmap(dot, in_axes=(0, None))"
     assert_rounding(pickle.loads(pickle.dumps(mapped))(P, P[0]), P @ P[0])

@@ -113,7 +113,7 @@ def test_sparse_hessian_on_workers_and_guards_that_fail(threads):
 
 
 @pytest.mark.usefixtures("always")
-def test_shapes_and_arguments(threads):
+def test_jacobians_on_workers_accept_all_shapes_and_arguments(threads):
     x = np.linspace(0.0, 1.0, 80).reshape(40, 2)
     J = wg.jacobian(functions.in_two_axes, workers=threads, chunk=9)
     assert J(x).shape == (3, 40, 40, 2)
@@ -199,7 +199,7 @@ def test_batch_on_workers_is_the_batch(pool, threads):
     assert_rounding(wg.jacobian(lambda p: gradients(p), points[:3]), wg.jacobian(wg.vmap(wg.grad(np.prod)), points[:3]))
 
 
-def test_batch_of_a_compiled_solver_on_workers(threads):
+def test_workers_run_batches_of_a_compiled_solver(threads):
     from wengert.scipy.optimize import root
 
     solve = wg.compile(lambda a: root(lambda x: x**3 + x - a, np.ones(2), method="newton").x)

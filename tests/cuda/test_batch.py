@@ -73,7 +73,7 @@ def test_a_jacobian_has_outputs_before_inputs(target):
     np.testing.assert_allclose(J, [wg.jacobian(h, x) for x in X], rtol=1e-14)
 
 
-def test_scalars_and_matrices_as_points(target):
+def test_points_may_be_scalars_and_matrices(target):
     square = wg.record(lambda x: x * x, 2.0).to_cuda(target=target)
     _, slope = square.value_and_grad(X[:, 0])
     np.testing.assert_array_equal(slope, 2 * X[:, 0])
@@ -157,10 +157,10 @@ def test_traced_arguments_raise(target):
         wg.grad(lambda x: np.sum(g(x)), X)
 
 
-def test_repr_of_kernel():
+def test_repr_of_kernel_shows_its_arrays():
     g = wg.record(lambda x, k: k * x, X[0], args=(2.0,)).to_cuda()
     assert repr(g) == (
-        "<kernel of test_repr_of_kernel.<locals>.<lambda>: x float64[3], y float64, result float64[3]>"
+        "<kernel of test_repr_of_kernel_shows_its_arrays.<locals>.<lambda>: x float64[3], y float64, result float64[3]>"
     )
 
 

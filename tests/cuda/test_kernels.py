@@ -72,7 +72,7 @@ json.dump(found, sys.stdout)
 """
 
 
-def test_kernels_in_the_simulator():
+def test_kernels_run_in_the_simulator():
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
     environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
     done = subprocess.run(
@@ -94,7 +94,7 @@ def test_kernels_in_the_simulator():
 
 
 @pytest.mark.parametrize("layouts", ["CCC", "FFF", "CFC", "FCF"])
-def test_points_in_rows_and_in_columns(forty, layouts):
+def test_points_may_be_rows_or_columns(forty, layouts):
     (body,) = kernels.bodies(forty, "grad")
     X = np.random.default_rng(1).uniform(0.3, 1.5, (11, 6))
     arrays = [np.array(a, order=letter) for a, letter in zip([X, np.empty((11, 1)), np.empty((11, 6))], layouts)]
@@ -102,7 +102,7 @@ def test_points_in_rows_and_in_columns(forty, layouts):
     assert np.abs(arrays[2] - [FORTY.jacobian(x) for x in X]).max() < 4e-15
 
 
-def test_input_shared_by_all_points():
+def test_points_may_share_an_input():
     program = wg.record(lambda x, A: np.sum(A @ x * x), np.ones(2), args=(np.eye(2),))
     (body,) = kernels.bodies(program, "grad")
     A, X = np.array([[1.0, 2.0], [3.0, 4.0]]), np.random.default_rng(0).normal(size=(5, 2))

@@ -33,7 +33,7 @@ def expected():
 @pytest.mark.parametrize("compile", ["auto", "never"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("chunk", ["auto", 97])
-def test_value_gradient_and_product(dtype, compile, chunk, expected):
+def test_value_gradient_and_product_equal_exact_ones(dtype, compile, chunk, expected):
     g = wg.record(FORTY.f, FORTY.x).to_cuda(dtype, compile=compile, chunk=chunk)
     y, gradient = g.value_and_grad(X)
     assert y.dtype == gradient.dtype == dtype
@@ -41,7 +41,7 @@ def test_value_gradient_and_product(dtype, compile, chunk, expected):
         np.testing.assert_allclose(found, exact, **tolerance(dtype))
 
 
-def test_a_jacobian_in_several_kernels():
+def test_large_jacobian_takes_several_kernels():
     def f(x):
         return np.array([np.exp(x[i] * x[j]) * np.sin(x[j]) for i in range(6) for j in range(6)])
 
@@ -76,7 +76,7 @@ def test_points_take_separate_branches(compile):
 
 
 @pytest.mark.parametrize("layout", ["C", "F", "every other", "reversed"])
-def test_arrays_on_the_device_in_any_order(layout, expected):
+def test_arrays_on_the_device_may_have_any_order(layout, expected):
     from numba import cuda
 
     given = cuda.to_device(np.asfortranarray(X) if layout == "F" else X)

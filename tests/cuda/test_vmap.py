@@ -156,13 +156,13 @@ def test_traced_arguments_raise(cuda):
         wg.grad(lambda x: np.sum(vmap(smooth)(x)), X)
 
 
-def test_repr_of_vmap():
+def test_repr_of_vmap_shows_the_function():
     assert repr(vmap(smooth)) == "vmap(smooth)"
     assert repr(vmap(wg.jacobian(smooth))) == "vmap(jacobian(smooth))"
 
 
 @pytest.mark.parametrize("compile", ["auto", "never"])
-def test_cpu_target(compile):
+def test_cpu_target_computes_the_same_gradients(compile):
     pytest.importorskip("numba", reason="numba is not installed: pip install '.[cuda]'")
     found = vmap(wg.grad(branches), target="cpu", compile=compile)(X)
     np.testing.assert_allclose(found, [wg.grad(branches, x) for x in X], rtol=1e-13)

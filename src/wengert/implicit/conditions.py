@@ -558,8 +558,8 @@ def _checked(problem, plain, state, start, x, on_singular):
     distance = np.max(np.abs(state.x - x) / np.maximum(1, np.abs(x)), initial=0)
     if not distance <= MAX_CORRECTION:
         raise ConvergenceError(
-            f"{problem.name}: no solution: Newton's method would change x by {distance:.2g} of itself. Start nearer to "
-            "a minimum, or give the solver more iterations or a smaller tolerance"
+            f"{problem.name}: no solution: Newton's method would change x by a relative {distance:.2g}. Start nearer "
+            "to a minimum, or give the solver more iterations or a smaller tolerance"
         )
     side = state.side
     touched = (side == 0) & (state.slack <= UNDECIDED * state.unit)

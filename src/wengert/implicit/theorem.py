@@ -538,7 +538,7 @@ def _failed(equations, x, factor, size, y, on_failure):
         value, goal, otherwise = "gradient", "minimum", ". If there is none, add bounds or terms of the objective"
     message = (
         f"{equations.name}: no solution: the {value} is {np.max(np.abs(y)):.3g} in its largest element, and Newton's "
-        f"method would change x by {size:.2g} of itself. Start nearer to a {goal}, or give the solver more "
+        f"method would change x by a relative {size:.2g}. Start nearer to a {goal}, or give the solver more "
         f"iterations or a smaller tolerance{otherwise}"
     )
     if on_failure == "raise":

@@ -211,7 +211,8 @@ class Settled:
     def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
         """Raise `MalformedProgram` unless the call returns a point of the solution's shape; see `ir.verify`."""
         expect(is_shape(self.shape) and kind[:2] == (_FLOAT, self.shape), "returns a point of another type")
-        expect(type(call.args[0]) is Operand and types[call.args[0].position][1] == self.shape, "is for another point")
+        is_same = type(call.args[0]) is Operand and types[call.args[0].position][1] == self.shape
+        expect(is_same, "is for a point of another shape")
 
     def tangent(self, call: Call, moved: list, known: list) -> Listing:
         """Return the IR of the tangent, which is that of the solution."""

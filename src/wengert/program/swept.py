@@ -71,7 +71,7 @@ class Swept(Program):
         verifier.check(self._one)
         code, one = self._listing, self._one._listing
         expect(one is code and len(code.outputs) == 2, "its IR differs from that of its program for one direction")
-        expect(self._number < len(code.inputs), "its direction is no input")
+        expect(self._number < len(code.inputs), "its direction is not an input")
         types = [kind_of(code, v)[1] for v in (code.inputs[self._number], *code.outputs)]
         right = types == [self._lines, self._y, self._x if self._by_rows else self._y]
         expect(right, "its directions have another shape")

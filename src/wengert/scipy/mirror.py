@@ -342,7 +342,7 @@ class Call:
             if self._state is not None:
                 text += (
                     f", the reciprocal condition number of the {derivative} is {self._state.rcond:.2g}, and Newton's "
-                    f"method would change x by {self._state.correction:.2g} of itself"
+                    f"method would change x by a relative {self._state.correction:.2g}"
                 )
                 if is_minimum and self._state.rcond == 0 and worst > MIN_SLOPE:
                     text += "; the objective may be unbounded: add bounds or constraints, or check its sign"

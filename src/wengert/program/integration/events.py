@@ -90,7 +90,7 @@ class Events:
         expect(all(type(x) is int and x >= 0 for x in self.counts), "has invalid events")
         expect(0 <= self.taken <= own.count - 2, "has an invalid number of output times")
         for program in self.functions:
-            expect(isinstance(program, Program), "has an event that is no program")
+            expect(isinstance(program, Program), "has an event that is not a program")
             verifier.check(program)
             code = program._listing
             expect(len(code.inputs) == len(code.outputs) == 1, "has an event of another structure")
@@ -230,7 +230,7 @@ class Limited:
     def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
         """Raise `MalformedProgram` unless the call has valid operands and their type; see `ir.verify`."""
         check_fields(self, {"shape": is_shape, "highest": is_count, "order": is_count})
-        expect(self.order <= self.highest, "has a derivative of a higher order than it has")
+        expect(self.order <= self.highest, "has an order above the highest that it supports")
         expect(len(call.args) == 1 + self.order and kind[:2] == (_FLOAT, self.shape), "has other operands")
         for x in call.args:
             own = types[x.position][:2] if type(x) is Operand else (np.asarray(x).dtype, np.shape(x))

@@ -273,7 +273,7 @@ class System:
         check_fields(self, {**fields, "record": type(None), "_derived": dict})
         expect(all(is_count(count) and count > 0 for count in self.directions), "has an invalid number of directions")
         if self.primal is self:
-            expect(not self.directions, "has tangents of itself")
+            expect(not self.directions, "has a program with tangents, where the plain one is expected")
         else:
             self.primal.check_parts(verifier)
             alike = not self.primal.directions, self.primal.states == self.states, self.primal.primal is self.primal

@@ -50,7 +50,7 @@ class Batched:
         check_fields(self, {"is_batched": tuple, "count": is_count})
         expect(len(self.is_batched) == len(types) and any(self.is_batched), "has other operands than at one point")
         leading = [kind, *[type for type, batched in zip(types, self.is_batched) if batched]]
-        expect(all(shape[:1] == (self.count,) for _, shape, _ in leading), "is not at as many points")
+        expect(all(shape[:1] == (self.count,) for _, shape, _ in leading), "has a batch with another number of points")
         own = [self.at_one(type) if batched else type for type, batched in zip(types, self.is_batched)]
         self.one.check_call(self.of_one(call), own, self.at_one(kind), verifier)
 
