@@ -131,7 +131,7 @@ def loop(
     entry = LoopEntry(steps, recorder, leaves, n)
     if recorder.forgets:
         return entry.results_only(recorder)
-    schedule = _schedule(steps, recorder, entry, n, k, checkpoints, memory, spill)
+    schedule = _schedule(entry, n, k, checkpoints, memory, spill)
     if schedule is None or (n is not None and schedule.block >= n):
         return steps.unrolled(state, n)
     return entry.record(schedule, leaves, spill if k == 0 else None)
@@ -229,7 +229,7 @@ def _recorder() -> tuple[Any, int]:
     return levels[-1], sum(level.k for level in levels[:-1])
 
 
-def _schedule(steps, recorder, entry, n, k, checkpoints, memory, spill):
+def _schedule(entry, n, k, checkpoints, memory, spill):
     """Schedule for the user's options; None if there is no limit."""
     if isinstance(checkpoints, schedules.Schedule):
         if n is None or checkpoints.n != n:

@@ -93,7 +93,7 @@ class Kernel:
 
     def value_and_grad(self, *args: Any, out: Any = None) -> tuple:
         """Return values, of shape ``(N,)``, and gradients in the first argument, ``(N, *x.shape)``."""
-        self._check_number("value_and_grad", "value_and_jacobian")
+        self._check_number("value_and_grad")
         return self._called("value_and_grad", args, out)
 
     def value_and_jacobian(self, *args: Any, out: Any = None) -> tuple:
@@ -102,7 +102,7 @@ class Kernel:
 
     def hvp(self, x: Any, v: Any, *args: Any, out: Any = None) -> Any:
         """Return products of the Hessian in the first argument with `v`, an array like `x`: ``(N, *x.shape)``."""
-        self._check_number("hvp", "value_and_jacobian")
+        self._check_number("hvp")
         return self._called("hvp", (x, v, *args), out)[0]
 
     def report(self, mode: str | None = None, cc: tuple = (9, 0)) -> list:
@@ -181,11 +181,11 @@ class Kernel:
         x, y = self._specs[0][1], self._result[1]
         return {"value": [y], "value_and_grad": [y, x], "value_and_jacobian": [y, y + x], "hvp": [x]}[mode]
 
-    def _check_number(self, word, instead):
+    def _check_number(self, word):
         if self._result[1] != ():
             raise TypeError(
                 f"{word}({self._name}): the function must return a single number, its output has shape "
-                f"{self._result[1]}: use {instead}"
+                f"{self._result[1]}: use value_and_jacobian"
             )
 
     def _failure(self, run):

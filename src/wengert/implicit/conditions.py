@@ -249,7 +249,7 @@ def identify(problem: Problem, x: np.ndarray, on_singular: str) -> Solution:
         conditions = problem.conditions(side)
         start = _unknowns(plain, side, x, slope, jacobian)
         z, factor = _newton(problem, conditions, start)
-        state = _State(plain, problem, conditions, side, z, factor)
+        state = _State(plain, conditions, side, z, factor)
         if not state.is_regular:
             return Solution(side, start, start, np.nan)  # the implicit function theorem handles it
         changed = state.changed()
@@ -488,7 +488,7 @@ def _newton(problem, conditions, z):
 class _State:
     """Multipliers and derivatives of the Lagrangian at a solution of the conditions for an active set."""
 
-    def __init__(self, plain, problem, conditions, side, z, factor):
+    def __init__(self, plain, conditions, side, z, factor):
         self.plain, self.side, self.z = plain, side, z
         self.is_regular = not z.size or factor.rcond > z.size * np.finfo(float).eps
         if not self.is_regular:

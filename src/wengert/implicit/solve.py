@@ -192,7 +192,7 @@ def fixed_point(
     """
 
     def residual(x, *args):
-        return x - _as_array(rebound(T)(x, *args))
+        return x - from_list(rebound(T)(x, *args))
 
     return solution(
         "fixed_point",
@@ -375,7 +375,7 @@ def _equations(f, args):
     """Bind the equations to their arguments, for recording."""
 
     def equations(x):
-        return np.reshape(_as_array(rebound(f)(x, *args)), np.shape(x))
+        return np.reshape(from_list(rebound(f)(x, *args)), np.shape(x))
 
     return equations
 
@@ -453,8 +453,3 @@ class _Steffensen(Hybr):
         except RuntimeError:  # no convergence
             pass
         return super().__call__(lambda x: x - np.asarray(T(x)), x0)
-
-
-def _as_array(y):
-    """Convert a list to an array; return other results unchanged."""
-    return from_list(y)

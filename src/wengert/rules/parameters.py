@@ -10,7 +10,9 @@ The derivatives are therefore as accurate as the density.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from math import comb, pi
+from operator import truediv
 
 import numpy as np
 
@@ -154,14 +156,7 @@ def exponential_rest(u):
     return np.where(small, near, np.expm1(u) - u)
 
 
-def _rest_coefficients(n=16):
-    found = [0.5]
-    for k in range(3, n + 2):
-        found.append(found[-1] / k)
-    return found
-
-
-_REST = _rest_coefficients()
+_REST = [*accumulate(range(3, 18), truediv, initial=0.5)]  # 1 / k! for k = 2, 3, ...
 
 elementwise(
     gammainc_by_parameter,

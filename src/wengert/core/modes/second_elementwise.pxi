@@ -87,7 +87,7 @@ cdef int find_slope(Second sweep, Node node, int side, Operands *o, Factor *f) e
     cdef Block slope = None
     cdef Jet jet = <Jet>node.out.jet
     if sweep.rows.second == NULL or not wg_is_costly(node.opcode):
-        return find_factor(sweep, node.opcode, column, o, f, NULL)
+        return find_factor(node.opcode, column, o, f, NULL)
     if jet is not None:
         slope = jet.slope_b if side else jet.slope_a
     if slope is not None:
@@ -95,7 +95,7 @@ cdef int find_slope(Second sweep, Node node, int side, Operands *o, Factor *f) e
         f.is_zero = False
         return 0
     slope = take(max(1, o.n) * sizeof(double))
-    find_factor(sweep, node.opcode, column, o, f, <double *>slope.data)
+    find_factor(node.opcode, column, o, f, <double *>slope.data)
     if f.p == <double *>slope.data:
         jet = jet_of(node.out)
         if side:
@@ -105,7 +105,7 @@ cdef int find_slope(Second sweep, Node node, int side, Operands *o, Factor *f) e
     return 0
 
 
-cdef int find_factor(Second sweep, int op, int column, Operands *o, Factor *f, double *out) except -1:
+cdef int find_factor(int op, int column, Operands *o, Factor *f, double *out) except -1:
     """Evaluate a column of the row of `op`: a scalar if it reads only scalar operands, else a vector.
 
     A vector is computed into `out`, or into scratch if that is NULL.
@@ -149,7 +149,7 @@ cdef int add_term(Second sweep, Node node, int side, Operands *o, Factor *f, wg_
             return count
         term.x = doubles(jet.tangent, buffer, view_of(node, side))
         term.x_step = step(buffer)
-        term.p = weighted(sweep, doubles(jet.weights, buffer, view_of(node, side)), f, o)
+        term.p = weighted(doubles(jet.weights, buffer, view_of(node, side)), f, o)
         term.c = &f.c
         term.c_step = 0
         return count + 1
@@ -169,7 +169,7 @@ cdef int add_term(Second sweep, Node node, int side, Operands *o, Factor *f, wg_
     return count + 1
 
 
-cdef const double *weighted(Second sweep, const double *weights, Factor *f, Operands *o):
+cdef const double *weighted(const double *weights, Factor *f, Operands *o):
     """Vector of a factor times `weights`, which may be NULL; NULL if the result is a scalar."""
     cdef wg_term term
     cdef double *w
@@ -299,7 +299,7 @@ cdef int pull_elementwise(Second sweep, Node node) except -1:
             if not (m < 2 and has_tangent(sweep, node, 0) and has_operand(node, m)
                     or m > 0 and has_tangent(sweep, node, 1) and has_operand(node, m - 1)):
                 continue
-            find_factor(sweep, node.opcode, WG_PAA + m, &o, &second[m], NULL)
+            find_factor(node.opcode, WG_PAA + m, &o, &second[m], NULL)
             if second[m].is_zero:
                 continue
             if second[m].p == NULL and second[m].c == 1.0:
@@ -318,7 +318,7 @@ cdef int pull_elementwise(Second sweep, Node node) except -1:
         find_slope(sweep, node, side, &o, &first[side])
         if dual is not None and not first[side].is_zero:
             terms[0] = times_factor(doubles(dual, node.out, node.y), step(node.out), &first[side])
-            terms[0].p = weighted(sweep, doubles(jet.second_weights, node.out, node.y), &first[side], &o)
+            terms[0].p = weighted(doubles(jet.second_weights, node.out, node.y), &first[side], &o)
             count = 1
         count = add_term(sweep, node, side, &o, &second[2 if side else 0], terms, count)
         count = add_term(sweep, node, 1 - side, &o, &second[1], terms, count)

@@ -457,7 +457,7 @@ cdef object forward_binary(Kernel u, object left, object right, object compute):
     cdef cnp.ndarray y, t, a = None, b = None
     cdef const double *av
     cdef const double *bv
-    cdef Py_ssize_t n, j, i
+    cdef Py_ssize_t n, j
     cdef bint add = False, fast
     cdef int form, side
     cdef DualSide *s

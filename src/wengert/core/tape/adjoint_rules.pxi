@@ -48,7 +48,7 @@ cdef int pull_node(Tape tape, Node node, Py_ssize_t i) except -1:
     elif node.out.shadow is None:
         return 0
     if node.kind == ELEMENTWISE:
-        pull_elementwise(tape, node, i)
+        pull_elementwise(tape, node)
     elif node.kind == SUM:
         pull_sum(tape, node, i)
     else:
@@ -57,7 +57,7 @@ cdef int pull_node(Tape tape, Node node, Py_ssize_t i) except -1:
     return 0
 
 
-cdef int pull_elementwise(Tape tape, Node node, Py_ssize_t i) except -1:
+cdef int pull_elementwise(Tape tape, Node node) except -1:
     """Add cotangent * partial to the adjoint of each operand."""
     cdef bint left = node.abuf is not None or node.aslot >= 0
     cdef bint right = node.bbuf is not None or node.bslot >= 0

@@ -26,7 +26,7 @@ def entries(Tape tape):
             entry["kind"] = "TARGET"
         elif op == WG_NODE:
             node = <Node>tape.nodes[a]
-            entry.update(node_fields(seen, node, i))
+            entry.update(node_fields(seen, node))
         else:
             form = 1 if op < WG_ADD else (op - WG_ADD) % 3
             entry["operands"] = ([a if form != 2 else ("number", tape.entries.constants[a])]
@@ -37,7 +37,7 @@ def entries(Tape tape):
     return found
 
 
-cdef dict node_fields(dict seen, Node node, Py_ssize_t i):
+cdef dict node_fields(dict seen, Node node):
     entry = {"kind": NodeKind(node.kind).name, "row": node.row, "opcode": node.opcode, "args": node.args,
              "kwargs": node.kwargs, "compute": node.compute, "key": node.key, "saved": node.saved}
     if node.out is not None:

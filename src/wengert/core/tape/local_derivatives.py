@@ -75,7 +75,7 @@ class Adjoints:
         """Cotangent of one operand of the given shape; it may be complex although the operand is real."""
         row = self.row
         if type(row.on_complex) is dict:
-            return self._declared(position, shape)
+            return self._declared(position)
         if row.kind == "elementwise":
             p = row.partials[position]
             return times(self.ybar, np.conj(p(self.y, *self.args)) if callable(p) else p)
@@ -95,7 +95,7 @@ class Adjoints:
             return pullback(self.row, position, self._conjugate, *rest)
         return [pullback(self.row, position, ybar, *rest) for ybar in self._conjugate]
 
-    def _declared(self, position, shape):
+    def _declared(self, position):
         """Cotangent by the row's complex pullback, or by transposing its complex tangent rule."""
         row, y, args, kwargs = self.row, self.y, self.args, self.kwargs
         if position in row.adjoints:

@@ -376,7 +376,7 @@ class _Accumulation(Coefficients):
         found = []
         for t in terms if is_there.any() else ():
             if t.rows is not None or i in self.finals:
-                t = self.in_coordinates(t, v)
+                t = self.in_coordinates(t)
                 found.append(self.coordinate_part(t, np.where(is_there, places, -1), self.offsets(i).ravel()))
                 continue
             coef, line = t.coef, self.by_offset(i, np.where(is_there, t.cols[places], np.int32(-1)))
@@ -459,7 +459,7 @@ class _Accumulation(Coefficients):
         to = np.zeros(self.extent(v), np.int64)
         to[self.offsets(v).ravel()] = target.ravel()
         for t in terms:
-            t = self.in_coordinates(t, v)
+            t = self.in_coordinates(t)
             if t.cols.size:
                 found.append(t._replace(rows=to[t.rows]))
         return found

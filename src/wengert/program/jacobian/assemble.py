@@ -88,7 +88,7 @@ def _result_entries(p, m, symmetric):
     is_dense = p.type(y)[2] is None
     row_of = None if is_dense else p.element_indices(y).astype(np.int32)
     for t in p.terms.get(y, ()):
-        t = p.in_coordinates(t, y)
+        t = p.in_coordinates(t)
         coef, rows, cols = t.coef, t.rows if is_dense else row_of[t.rows], t.cols
         if symmetric:
             is_below = cols <= rows

@@ -236,7 +236,7 @@ class Coefficients:
             self.origins[found] = (source, 0, shape[0], -start) if is_part else (source, start, start + shape[0], start)
         return found
 
-    def in_coordinates(self, t, v):
+    def in_coordinates(self, t):
         """Convert a term to coordinate form."""
         if t.rows is not None:
             return t

@@ -62,7 +62,7 @@ def _aligned_forward(p, i, v, t, partials):
 
 def _coordinate_backward(p, i, v, t, partials):
     """Return coordinate-form terms of the result, one for each index on its unaligned axes."""
-    t = p.in_coordinates(t, v)
+    t = p.in_coordinates(t)
     elements = _unravelled(p.element_indices(v)[t.rows], p.type(v)[1])
     found = []
     for index, slope in partials.backward():

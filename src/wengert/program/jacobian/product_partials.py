@@ -221,7 +221,7 @@ def times_matrix(p, i, v, rows, columns, numbers):
     target, own = p.offsets(i).ravel(), p.element_indices(v)
     found = []
     for t in p.terms[v]:
-        t = p.in_coordinates(t, v)
+        t = p.in_coordinates(t)
         columns = own[t.rows]
         counts = np.diff(matrix.indptr)[columns]
         which = np.repeat(np.arange(t.cols.size), counts)

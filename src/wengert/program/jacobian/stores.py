@@ -47,9 +47,9 @@ def _stored(p, i, a, c, target, put):
     is_final = i in p.finals and count == target.size
     above = [] if is_final else [t for t in bases if t.rows is None]
     if is_final:
-        parts = [p.in_coordinates(t, c) for t in parts]
+        parts = [p.in_coordinates(t) for t in parts]
     below = [t for t in parts if t.rows is None]
-    found = [_stored_term(p, i, a, c, base, part, target, put) for base, part in _paired(p, above, below, target)]
+    found = [_stored_term(p, i, a, c, base, part, target, put) for base, part in _paired(above, below, target)]
     if len(above) < len(bases):
         is_left = np.ones(p.extent(i), bool)
         target.store(is_left, np.False_)
@@ -72,7 +72,7 @@ def _not_overwritten(p, t, a, i, is_left):
     if t.rows is None and p.type(a) == p.type(i):
         which = np.flatnonzero((t.cols >= 0) & is_left).astype(np.int32)
         return [Term(p.selected(t.coef, which), t.cols[which], which)] if which.size else []
-    t = p.in_coordinates(t, a)
+    t = p.in_coordinates(t)
     rows = p.moved_offsets(t.rows, a, i)
     which = np.flatnonzero(is_left[rows])
     if which.size == rows.size:
@@ -103,7 +103,7 @@ def _stored_term(p, i, a, c, base, part, target, put):
     return Term(put(p.broadcast(under, i), p.as_value(coef, p.type(c))), line, None, clean)
 
 
-def _paired(p, bases, parts, target):
+def _paired(bases, parts, target):
     """Pair the terms of an array with the stored terms, preferring equal differences of column and row."""
 
     def lag(t, place):

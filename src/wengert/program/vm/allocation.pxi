@@ -93,7 +93,7 @@ cdef int place_allocs(Lowering low) except -1:
         value = low.value(u)
         low.outputs.append(value)
         alloc = (<Value>value).alloc
-        if alloc is not None and alloc.number not in taken and may_return(low, value):
+        if alloc is not None and alloc.number not in taken and may_return(value):
             taken.add(alloc.number)
             (<Value>value).is_returned = alloc.kind in (WORK, RESULT)
             if alloc.kind == WORK:
@@ -120,7 +120,7 @@ cdef int place_allocs(Lowering low) except -1:
     return 0
 
 
-cdef bint may_return(Lowering low, Value value):
+cdef bint may_return(Value value):
     """Return whether an output is the whole allocation; one from the workspace may have another shape."""
     cdef Layout layout = value.layout, own = value.alloc.layout
     return value.is_whole or (

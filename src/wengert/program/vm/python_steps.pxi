@@ -52,11 +52,11 @@ cdef int run_python(Machine vm, Workspace w, PythonStep step) except -2:
         elif step.is_native:
             store_result(w, step, y)
         else:
-            set_result(vm, w, step, y)
+            set_result(w, step, y)
     return -1
 
 
-cdef int set_result(Machine vm, Workspace w, PythonStep step, y) except -1:
+cdef int set_result(Workspace w, PythonStep step, y) except -1:
     """Store the result of a call, copied if it may be visible elsewhere."""
     cdef Layout layout = step.y.layout
     cdef Allocation alloc = step.y.alloc

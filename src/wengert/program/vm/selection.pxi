@@ -249,7 +249,7 @@ cdef int emit_product(Lowering low, Py_ssize_t i) except -1:
 cdef int emit_python(Lowering low, Py_ssize_t i) except -1:
     cdef int op = low.op[i]
     cdef list operands = [low.value(u) for u in low.operands(i)]
-    cdef Value y, base
+    cdef Value y
     if op == Op.CALL:
         call = low.listing.calls[low.a[i]]
         takes_out = may_take_out(low, i)
