@@ -183,7 +183,7 @@ class Blocks(Schedule):
         ranks = {fraction: rank for rank, fraction in enumerate(fractions)}
 
         def divided_from(rank):
-            """Row from which on a segment is divided, per number of stored states."""
+            """Return the first row in which a segment is divided, per number of stored states."""
             return [floor(threshold) + (ranks[threshold % 1] > rank) for threshold in thresholds]
 
         def cover(rank):

@@ -129,7 +129,7 @@ class Solved(Solution):
         Raises
         ------
         ConvergenceError
-            If the solver fails at one of them; the message tells at which.
+            If the solver fails at one of them, which the message names.
         """
         starts, leaves = arguments[: self.first], arguments[self.first :]
         found, failures, rest = np.empty((count, *self.shape)), [], range(count)

@@ -54,7 +54,7 @@ def of_elements(trace: Any, f: Any, args: tuple, kwargs: dict, reading: Any, dis
     Raises
     ------
     ConvergenceError
-        If the solver does not converge at an element; the message tells at which.
+        If the solver does not converge at an element, which the message names.
     NotReplayable
         If a large batch of solvers has no program, as they take different branches.
     """

@@ -208,7 +208,7 @@ class Program(Runner):
     def _passed(self, stage, code, runs=1, repeats=True, **given):
         """Run one stage of the pipeline with this program's options; `given` are arguments of the stage.
 
-        `repeats`: whether work that pays after some calls is done.
+        `repeats`: whether to do work that pays only after some calls.
         """
         gathers, unrolls = self._gathers and repeats, self._unrolls and repeats
         options = self._may_vectorise, self._keeps_arrays, gathers, self._tier == "llvm", runs, self._disabled
@@ -381,7 +381,7 @@ class Program(Runner):
         return self._expanded, self._expanded.outputs[0]
 
     def _scalar_code(self, word):
-        """Return the same for the scalar IR."""
+        """Return the scalar IR with partial instructions expanded, and its one output."""
         code = self._passed("jacobian", self._expand(self._one_array(word))).code
         return code, code.outputs[0]
 

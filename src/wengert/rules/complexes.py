@@ -5,7 +5,7 @@ signs or absolute values, and is accurate off the real axis.
 Rules of linear algebra that use conjugate transposes also hold unchanged (`complex_matrices`).
 The tangent of a function that is not analytic is linear over the reals only: real and imaginary parts and conjugation
 apply to the tangent, and the chain rule covers absolute values and angles.
-Each such rule has a pullback beside it, its adjoint in the pairing Re(sum(conj(a) b)).
+Each such rule has a pullback next to it, its adjoint in the pairing Re(sum(conj(a) b)).
 On a branch cut the derivative belongs to the side of the value, which the sign of a zero part selects.
 """
 

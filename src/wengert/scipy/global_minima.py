@@ -40,7 +40,7 @@ def dual_annealing(call):
 
 @mirrors(scipy.optimize.shgo)
 def shgo(call):
-    """The objective, constraints and bounds may be traced. Of the local minima, the lowest has a derivative."""
+    """The objective, constraints and bounds may be traced. Only the lowest of the local minima has a derivative."""
     return _differentiated(call, call.value, call["constraints"] or ())
 
 

@@ -78,7 +78,7 @@ def mirrors(original: Callable, home: str = "", is_recordable: bool = False) -> 
 
     Followed code calls it in place of `original`, with ``derivs="scipy"``.
     `home` names the module within `scipy.optimize` that holds `original`.
-    `is_recordable` tells whether programs can contain it, so that it takes batches there.
+    `is_recordable` states whether programs can contain it, so that it takes batches there.
     """
     signature = inspect.signature(original)
     own = [key for key in OPTIONS if key not in signature.parameters]  # `differential_evolution` has ``polish``

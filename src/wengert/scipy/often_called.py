@@ -58,5 +58,5 @@ class OftenCalled:
 
 
 def _is_watched():
-    """Return whether somebody sees which code runs, or the errors of its floating-point operations."""
+    """Return whether an observer sees which code runs, or code handles its floating-point errors."""
     return is_observed() or any(mode in ("raise", "call", "log", "print") for mode in np.geterr().values())

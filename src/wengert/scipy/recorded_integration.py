@@ -417,7 +417,7 @@ class _Recorded:
         return self.limited(wnp.stack(moved))
 
     def fixed_states(self, times, start, **more):
-        """Do the same from the state at the start, with derivatives of first order in the times."""
+        """As above, from the state at the start, with derivatives of first order in the times."""
         return self.appended(lambda size: self.integration(size, **more), integration_row, times, start)[1][0]
 
     def state_at_start(self, times):

@@ -1,6 +1,6 @@
 """Cost model that decides ``mode="auto"`` and ``sparse="auto"``.
 
-``python -m benchmarks.calibrate`` measures the constants and prints them beside these.
+``python -m benchmarks.calibrate`` measures the constants and prints them next to these.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class _Plain:
 
 
 def _numbers(leaf) -> np.ndarray:
-    """Return the numbers in a leaf of a result; NaN for what is no number."""
+    """Return the numbers in a leaf of a result, with NaN for anything else."""
     found = [plain(x) for x in leaf] if isinstance(leaf, (list, tuple)) else plain(leaf)
     found = np.ravel(np.asarray(found))
     return found if found.dtype.kind in "fc" else np.full(found.size, np.nan)

@@ -1,6 +1,6 @@
 """Passes copies of the arrays that a function writes into, so that they can hold traced values.
 
-The arguments that the code may write into are told by `wengert.core.rebind.stores`.
+The arguments that the code may write into are found by `wengert.core.rebind.stores`.
 As for differentiated arguments, the caller's arrays stay as they were, and a warning says so once.
 """
 

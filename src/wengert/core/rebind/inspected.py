@@ -1,4 +1,4 @@
-"""What was inspected to make a plan, and whether it is still the same."""
+"""The objects that were inspected to make a plan, and the check that they have not changed."""
 
 import functools
 import sys

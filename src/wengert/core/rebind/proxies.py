@@ -203,7 +203,7 @@ class ClassAttribute:
 
 
 class ClassDescriptor(ClassAttribute):
-    """The same for a data descriptor."""
+    """As `ClassAttribute`, for a data descriptor."""
 
     def __set__(self, proxy, value):
         descriptor = lookup.replaced(self.space[self.name])

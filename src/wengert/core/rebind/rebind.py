@@ -8,7 +8,8 @@ instance of a subclass whose methods are copies, sharing the object's `__dict__`
 values to be replaced are descriptors of that subclass, which return the replacement and write to the object.  Modules,
 imports and containers of functions are replaced by stand-ins that replace what is read from them (`modules`, `tables`).
 
-The package, from below: `rename` renames code; `follow` tells what is followed; `tables` holds containers of functions;
+The package, from below: `rename` renames code; `follow` decides which code is followed; `tables` holds containers of
+functions;
 `registration` holds the stand-ins; `proxies` and `modules` make proxies; `plan` decides for one function or object and
 keeps the result; this module looks plans up, or makes them.
 

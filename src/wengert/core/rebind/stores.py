@@ -109,7 +109,7 @@ class _Reader:
         self.written = self.returned = 0
 
     def run(self):
-        """Return the masks of what is written and of what is returned."""
+        """Return the masks of the parameters that are written and of those that are returned."""
         steps, waiting, first = decode(self.code), {}, self.held
         for _ in range(_ROUNDS):
             before, self.held = (dict(waiting), self.written), first

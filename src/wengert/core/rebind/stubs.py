@@ -111,7 +111,7 @@ class MethodStub:
 
 
 class PropertyStub(MethodStub):
-    """The same for a data descriptor."""
+    """As `MethodStub`, for a data descriptor."""
 
     __slots__ = ()
 

@@ -78,7 +78,7 @@ def dispatching(f):
 
 
 class _DispatchingMethod:
-    """The same for a method made by `functools.singledispatchmethod`."""
+    """As above, for a method made by `functools.singledispatchmethod`."""
 
     def __init__(self, method, _):
         self._wengert_of = method

@@ -468,7 +468,7 @@ class Integration:
 class Adjoint:
     """Call that returns F^T g, of shape (copies * (states + parameters),); its arguments are g and those of F.
 
-    `active` tells which adjoints are used: those of the initial states, and those of each parameter.
+    `active` states which adjoints are used: those of the initial states, and those of each parameter.
     """
 
     def __init__(self, integration: Integration, active: tuple):

@@ -1,4 +1,4 @@
-"""Finds jumps of functions between neighbouring numbers, and tells whether these move with parameters.
+"""Finds jumps of functions between neighbouring numbers, and checks whether these move with parameters.
 
 Where a right-hand side of differential equations jumps at a time that depends on the parameters, the derivative of the
 solution has a term that tangents lack.  The control of steps rejects a step there.
@@ -75,7 +75,7 @@ def bisected(f: Callable, step: Callable, low: float, high: float) -> tuple[floa
 def jump_between(f: Callable, low: float, high: float) -> tuple[float, float] | None:
     """Return neighbouring numbers in a narrow interval between which f jumps; None if f is continuous there.
 
-    A jump that is small beside the change of f in the interval is not looked for.
+    A jump that is small compared with the change of f in the interval is not searched for.
     """
     first, middle, last = (f(x) for x in (low, 0.5 * (low + high), high))
     size = np.maximum(abs(first), abs(last))

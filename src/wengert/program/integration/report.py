@@ -8,7 +8,7 @@ from typing import NamedTuple
 from wengert.program.integration import methods
 from wengert.transforms.explain import counted, size_of
 
-#: how the derivative of each kind is computed, with the name of what is counted
+#: how the derivative of each kind is computed, with a name for the items that are counted
 _KINDS = {
     "none": ("no derivative", ""),
     "forward": ("forward sensitivities, {} in the control of steps", "tangent"),

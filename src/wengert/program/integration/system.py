@@ -225,7 +225,7 @@ class System:
         Raises
         ------
         WiderPattern
-            If there were others in the branches so far. They are then known.
+            If the nonzeros of the branches so far were others; the new ones are recorded before it is raised.
         """
         every = self.pattern()
         if every.is_like(pattern):

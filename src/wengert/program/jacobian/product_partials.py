@@ -31,7 +31,7 @@ MAX_COMPUTED, _MAX_VIEWS = 9, 32
 _MAX_PRODUCTS = 96
 #: elements of a constant matrix without zeros, each of which adds a coefficient
 _MAX_DENSE_CONSTANT = 10_000
-#: share of nonzeros from which on a matrix counts as one without zeros
+#: minimum share of nonzeros in a matrix that counts as one without zeros
 _MIN_FULL_SHARE = 0.25
 
 

@@ -15,7 +15,7 @@ Programs, loop bodies, the VM and `wengert.viz` run passes from this table only,
     step         the body of a loop over small arrays, when it is rolled, before it is differentiated
     llvm         a program for the LLVM back end
 
-To add a pass, write a module beside this one and a row in `PASSES`.
+To add a pass, write a module next to this one and a row in `PASSES`.
 Rows can be disabled with `disable=` of `wengert.compile` and `wengert.record`, or with ``WENGERT_DISABLE``;
 `wengert.testing.bisect_passes` uses this to find the row that broke a program.
 With ``WENGERT_VERIFY=1`` the verifier runs after each pass, and its error names the pass.
@@ -299,7 +299,7 @@ def _unroll_short_loops(code, run):
     found = unroll_loops.unroll_short_loops(code, lambda part: _with_expanded_calls(part, run))
     if found is code:
         return code
-    if _with_expanded_calls(code, run) is not code:  # calls beside the loops
+    if _with_expanded_calls(code, run) is not code:  # calls outside the loops
         expanded = scalarise.replace_small_arrays(found, to_run=True)  # and simplified
         if expanded is not found:
             run._scalars = expanded

@@ -26,7 +26,7 @@ MAX_LISTED = 10
 
 
 class Batched:
-    """Call at `count` points; ``is_batched[j]`` tells whether operand j has a leading axis.
+    """Call at `count` points; ``is_batched[j]`` states whether operand j has a leading axis.
 
     Parameters
     ----------

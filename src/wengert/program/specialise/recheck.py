@@ -1,4 +1,4 @@
-"""Compares replays of a compiled function with the function itself, which tells rounding from a stale program."""
+"""Compares replays of a compiled function with the function itself, and tells rounding errors from stale programs."""
 
 from __future__ import annotations
 

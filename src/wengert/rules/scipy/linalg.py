@@ -131,7 +131,7 @@ def triangular_wrt_matrix(ybar, y, a, b, trans, lower, has_unit_diagonal):
     bbar = triangular_wrt_right_side(ybar, y, a, b, trans, lower, has_unit_diagonal)
     factors = {"N": (bbar, conjugate(y)), "T": (conjugate(y), bbar), "C": (y, conjugate(bbar))}
     left, right = factors[trans]
-    if np.ndim(y) == 1:  # a product of matrices would wake the threads of NumPy's BLAS beside those of SciPy's
+    if np.ndim(y) == 1:  # a product of matrices would wake the threads of NumPy's BLAS in addition to SciPy's
         abar = left[..., :, None] * right[..., None, :]
     else:
         abar = left @ np.swapaxes(right, -1, -2)

@@ -24,7 +24,7 @@ generic = infrastructure.rv_generic
 
 
 def _without_documentation(self, *args, **options):
-    """Skip the docstrings of copies, which nobody reads."""
+    """Skip the docstrings of copies, which are never shown."""
 
 
 generic._construct_doc = generic._construct_default_doc = _without_documentation
