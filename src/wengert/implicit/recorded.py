@@ -499,7 +499,7 @@ class Part:
         found = Listing()
         types = [kind_of(code, v) for v in (self.start, *leaves)]
         found.inputs = [found.add(Op.INPUT, (type[0], type[1], None), k) for k, type in enumerate(types)]
-        return self.on(found, code, leaves, found.inputs)
+        return self.appended_to(found, code, leaves, found.inputs)
 
     def joined(self, code, leaves):
         """Return the IR of the slice; its inputs are an array of the unknowns and all leaves, complex ones as pairs."""
@@ -516,9 +516,9 @@ class Part:
                 v = found.part(v, (0, shape, c_strides(shape, 16)), _COMPLEX)
             given.append(v)
             place += math.prod(own)
-        return self.on(found, code, leaves, given)
+        return self.appended_to(found, code, leaves, given)
 
-    def on(self, found, code, leaves, given):
+    def appended_to(self, found, code, leaves, given):
         """Append the slice to an IR in which `given` are the unknowns and the leaves."""
         of = np.full(len(code), -1, dtype=np.int32)
         for v, made in zip((self.start, *leaves), given):

@@ -136,7 +136,7 @@ def power(a, b):
     return a.of.apply("pow function", a, b)
 
 
-def _fourth(a):
+def _fourth_power(a):
     return (a * a) * (a * a)
 
 
@@ -147,10 +147,10 @@ _POWERS = {
     -1.0: lambda a: 1.0 / a,
     2.0: lambda a: a * a,
     3.0: lambda a: a * a * a,
-    4.0: _fourth,
-    5.0: lambda a: _fourth(a) * a,
+    4.0: _fourth_power,
+    5.0: lambda a: _fourth_power(a) * a,
     6.0: lambda a: (a * a * a) * (a * a * a),
-    8.0: lambda a: _fourth(a) * _fourth(a),
+    8.0: lambda a: _fourth_power(a) * _fourth_power(a),
 }
 
 
