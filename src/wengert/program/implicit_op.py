@@ -283,12 +283,9 @@ class _Derived:
 
     def inlined(self, other, values):
         """Inline `other` with these values as its inputs; return its outputs."""
-        of = np.full(len(other), -1, dtype=np.int32)
-        for v in other.inputs:
-            of[v] = self.laid_out(values[int(other.a[v])], kind_of(other, v))
-        rest = np.setdiff1d(np.arange(len(other), dtype=np.int32), other.inputs)
-        self.code.take(other, rest.astype(np.int32), of)
-        return [int(of[v]) for v in other.outputs]
+        return self.code.inline(
+            other, [self.laid_out(values[int(other.a[v])], kind_of(other, v)) for v in other.inputs]
+        )
 
     def laid_out(self, v, type):
         """Return a value copied to the layout of `type` if it has another."""

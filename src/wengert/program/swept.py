@@ -241,11 +241,8 @@ class Stacked(Swept):
         for k, kind in enumerate(kinds):
             given.append(direction if k == number else code.add(Op.INPUT, kind, len(code.inputs)))
             code.inputs = code.inputs if k == number else [*code.inputs, given[k]]
-        of = np.full(len(wide), -1, dtype=np.int32)
-        for v in wide.inputs:
-            of[v] = given[int(wide.a[v])]
-        code.take(wide, np.setdiff1d(np.arange(len(wide), dtype=np.int32), wide.inputs).astype(np.int32), of)
-        found, across = int(of[wide.outputs[0]]), math.prod(self._x if self._by_rows else self._y)
+        found = code.inline(wide, [given[int(wide.a[v])] for v in wide.inputs])[0]
+        across = math.prod(self._x if self._by_rows else self._y)
         found = _laid_out(code, found, (max(1, self._count), across))
         if not self._by_rows:
             view = 0, (across, self._count), (8, 8 * across)

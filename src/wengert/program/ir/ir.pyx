@@ -181,6 +181,14 @@ cdef class Listing:
             else:
                 of[which[i]] = self.adopt(other, which[i], &of[0], kinds)
 
+    def inline(self, Listing other, values):
+        """Append another program, given a value of this one for each of its inputs; return its outputs."""
+        of = np.full(other.n, -1, dtype=np.int32)
+        for v, w in zip(other.inputs, values):
+            of[v] = w
+        self.take(other, np.flatnonzero(of < 0).astype(np.int32), of)
+        return [int(of[v]) for v in other.outputs]
+
     def beginning(self):
         """Return an empty program with the same tables, except those with value ids; `take` then copies as is."""
         return self.successor()

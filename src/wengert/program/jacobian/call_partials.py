@@ -178,12 +178,9 @@ def _by_seeds(p, i, call, j, seeds, is_backward):
     seeds = [seed if seed.shape else np.float64(seed) for seed in seeds]
     values = [i, *call.operands]
     code = _derivatives(p, call, j, seeds, values, is_backward)
-    of = np.full(len(code), -1, dtype=np.int32)
-    for v in code.inputs:
-        of[v] = in_type(p.code, values[int(code.a[v])], kind_of(code, v))
-    p.code.take(code, np.setdiff1d(np.arange(len(code), dtype=np.int32), code.inputs).astype(np.int32), of)
+    found = p.code.inline(code, [in_type(p.code, values[int(code.a[v])], kind_of(code, v)) for v in code.inputs])
     target = call.operands[j] if is_backward else i
-    return [_as_coefficient(p, code, v, int(of[v]), target) for v in code.outputs]
+    return [_as_coefficient(p, code, v, w, target) for v, w in zip(code.outputs, found)]
 
 
 def _derivatives(p, call, j, seeds, values, is_backward):

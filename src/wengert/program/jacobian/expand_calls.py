@@ -118,11 +118,7 @@ def _expansion(new, call, values, wanted):
     examples = [rng.random(shape) if shape else np.float64(1.0) for shape in shapes]
     made = listed(lambda *x: [function(*[filled(argument, x) for argument in call.args])], examples, call.name)
     made = expand(made)[0]
-    of = np.full(len(made), -1, dtype=np.int32)
-    for v in made.inputs:
-        of[v] = in_type(new, values[int(made.a[v])], kind_of(made, v))
-    new.take(made, np.setdiff1d(np.arange(len(made), dtype=np.int32), made.inputs).astype(np.int32), of)
-    found = int(of[made.outputs[0]])
+    found = new.inline(made, [in_type(new, values[int(made.a[v])], kind_of(made, v)) for v in made.inputs])[0]
     return in_type(new, found, wanted) if kind_of(new, found)[1] == wanted[1] else None
 
 

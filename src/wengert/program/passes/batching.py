@@ -315,11 +315,8 @@ class _Batcher:
 
     def inlined(self, code, values):
         """Append the instructions of a program with these inputs; return its output."""
-        of = np.full(len(code), -1, dtype=np.int32)
-        for v in code.inputs:
-            of[v] = self.with_layout(values[int(code.a[v])], kind_of(code, v))
-        self.new.take(code, np.setdiff1d(np.arange(len(code), dtype=np.int32), code.inputs).astype(np.int32), of)
-        return int(of[code.outputs[0]])
+        given = [self.with_layout(values[int(code.a[v])], kind_of(code, v)) for v in code.inputs]
+        return self.new.inline(code, given)[0]
 
     def with_layout(self, v, type):
         """Copy a value to the layout of a type, if it has another."""

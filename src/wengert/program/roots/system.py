@@ -207,15 +207,13 @@ class System:
 
 def _inlined(code, other, inputs):
     """Append a program of these inputs; return its outputs."""
-    of = np.full(len(other), -1, dtype=np.int32)
+    values = []
     for v in other.inputs:
         made, (dtype, shape, strides) = inputs[int(other.a[v])], kind_of(other, v)
         if strides is not None and shape:
             made = code.place(-1, (_first(shape, strides), shape, strides), made, (dtype, shape, strides))
-        of[v] = made
-    rest = np.setdiff1d(np.arange(len(other), dtype=np.int32), other.inputs)
-    code.take(other, rest.astype(np.int32), of)
-    return [int(of[v]) for v in other.outputs]
+        values.append(made)
+    return code.inline(other, values)
 
 
 def _first(shape, strides):

@@ -163,15 +163,13 @@ class _Inlined:
         values = [code.output(x) for x in self.batched]
         code.run()
         listing = code.listing
-        of = np.full(len(many), -1, dtype=np.int32)
+        given = []
         for v, w in zip(many.inputs, [*values, *leaves]):
             kind = kind_of(many, v)
             if kind_of(listing, w) != kind:
                 w = listing.place(-1, (0, kind[1], c_strides(kind[1], 8)), w, kind)
-            of[v] = w
-        rest = np.setdiff1d(np.arange(len(many), dtype=np.int32), many.inputs)
-        listing.take(many, rest.astype(np.int32), of)
-        return [int(of[v]) for v in many.outputs]
+            given.append(w)
+        return listing.inline(many, given)
 
     def operand(self, v, y):
         found = independent(self.around.tape, y)
