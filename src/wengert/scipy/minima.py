@@ -35,13 +35,7 @@ from wengert.implicit.conditions import (
 )
 from wengert.implicit.limits import check_bounds
 from wengert.implicit.theorem import total_order, with_bits
-from wengert.scipy.constraints import (
-    Bounds,
-    as_bounds,
-    dense,
-    read_constraints,
-    with_derivatives,
-)
+from wengert.scipy.constraints import Bounds, as_bounds, dense, read_constraints, with_derivatives
 from wengert.scipy.large_minima import use_program
 from wengert.scipy.mirror import CONVERGED_CORRECTION, Call, check_plain, mirrors
 from wengert.scipy.results import traced_result, without

@@ -42,14 +42,7 @@ from wengert.scipy import recorded
 from wengert.scipy.combinatorial import isotonic_regression, linear_sum_assignment, quadratic_assignment
 from wengert.scipy.constraints import Bounds, LinearConstraint
 from wengert.scipy.fits import curve_fit, leastsq
-from wengert.scipy.global_minima import (
-    basinhopping,
-    brute,
-    differential_evolution,
-    direct,
-    dual_annealing,
-    shgo,
-)
+from wengert.scipy.global_minima import basinhopping, brute, differential_evolution, direct, dual_annealing, shgo
 from wengert.scipy.linear_programs import linprog, milp
 from wengert.scipy.minima import least_squares, lsq_linear, minimize, minimize_scalar, nnls
 from wengert.scipy.mirror import mirrors

@@ -33,14 +33,7 @@ from wengert.program.record import trace_alone
 from wengert.program.tracing.refusals import NotReplayable
 from wengert.scipy.integral import joined, parted
 from wengert.scipy.own_rule import OwnRule
-from wengert.scipy.recorded_integration import (
-    from_pairs,
-    is_too_large,
-    on_pairs,
-    pairs,
-    stepper_options,
-    with_time,
-)
+from wengert.scipy.recorded_integration import from_pairs, is_too_large, on_pairs, pairs, stepper_options, with_time
 from wengert.transforms.explain import remark
 
 #: number of points at which the recorded right-hand side is compared with the function, and the largest difference

@@ -17,11 +17,7 @@ from wengert.containers import plain_copy
 from wengert.core.levels import running
 from wengert.core.modes.pullback import quick
 from wengert.core.rebind.rebind import rebound
-from wengert.transforms.products import (
-    Recording,
-    record,
-    resumed,
-)
+from wengert.transforms.products import Recording, record, resumed
 
 #: unused recordings of `fun` after which it evaluates f without recording
 MAX_UNUSED_RECORDINGS = 2

@@ -24,14 +24,7 @@ from wengert.core.rebind.follow import (
     is_inert,
     parts_of,
 )
-from wengert.core.rebind.registration import (
-    COPY_FUNCTIONS,
-    is_copying,
-    is_deferred,
-    is_simple,
-    lookup,
-    state,
-)
+from wengert.core.rebind.registration import COPY_FUNCTIONS, is_copying, is_deferred, is_simple, lookup, state
 from wengert.core.rebind.rename import BUILTINS, codes_in
 from wengert.core.rebind.tables import TABLES
 

@@ -30,13 +30,7 @@ import numpy as np
 from wengert.core.levels import Unrecorded, caught, outside, running, unnoted
 from wengert.core.operands.var import is_traced
 from wengert.core.rebind.rebind import rebound
-from wengert.errors import (
-    CompileWarning,
-    GuardError,
-    LevelError,
-    NonSmoothError,
-    PatternError,
-)
+from wengert.errors import CompileWarning, GuardError, LevelError, NonSmoothError, PatternError
 from wengert.program import record
 from wengert.program.ir.identity import Same
 from wengert.program.passes import pipeline

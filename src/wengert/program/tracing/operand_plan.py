@@ -8,14 +8,7 @@ from __future__ import annotations
 import functools
 import types
 
-from wengert.core.rebind.follow import (
-    REGISTERED,
-    WRAPPERS,
-    is_followed,
-    is_plain_object,
-    is_seen_whole,
-    module_reads,
-)
+from wengert.core.rebind.follow import REGISTERED, WRAPPERS, is_followed, is_plain_object, is_seen_whole, module_reads
 from wengert.core.rebind.modules import ModuleProxy
 from wengert.core.rebind.plan import Plan
 from wengert.core.rebind.proxies import has_data_descriptor, make_proxy_class

@@ -8,7 +8,7 @@ cdef enum:
     NUMBERS, VECTOR, PACKING, MOVING, NATIVE, PYTHON        # kinds of steps in the schedule
     CUBE = 1100, FOURTH, ROOT               # opcodes of powers with constant exponent
     END = 1 << 30                           # position of the last use of an output
-    MIN_BROADCAST = 8       # reading an array that is repeated at least so often costs nothing
+    MIN_BROADCAST = 8       # an array that is repeated at least this often is read at no cost
     MAX_SUNK = 8            # length of the chains of instructions that are sunk
     MANY_ARRAYS = -4
     NO_ARRAY, SMALL_ARRAYS      # -3, -2: results of `array_read` beside the numbers of values
