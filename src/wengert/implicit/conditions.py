@@ -229,6 +229,13 @@ class _Plain:
         below, above = c - self.low, self.high - c
         return np.minimum(below, above), np.where(below <= above, -1, 1)
 
+    def at_solution(self, x):
+        """Return slope, Jacobian, the side of each nearest limit, and which constraints are active, at a solution."""
+        jacobian = self.jacobian(x)
+        slack, nearest = self.slack(x)
+        active = self.is_equation | (slack <= UNDECIDED * (np.abs(jacobian) @ np.maximum(1, np.abs(x))))
+        return self.slope(x), jacobian, nearest, active & np.any(jacobian != 0, axis=1)
+
 
 def identify(problem: Problem, x: np.ndarray, on_singular: str) -> Solution:
     """Return the active set at the solution `x`, with multipliers; raise if it is not differentiable.
@@ -308,10 +315,7 @@ def degenerate_vertex(problem: Problem, x: np.ndarray) -> Solution | None:
         None if at most n constraints are active, or if there is no derivative.
     """
     plain = _Plain(problem, x)
-    slope, jacobian = plain.slope(x), plain.jacobian(x)
-    slack, nearest = plain.slack(x)
-    active = plain.is_equation | (slack <= UNDECIDED * (np.abs(jacobian) @ np.maximum(1, np.abs(x))))
-    active &= np.any(jacobian != 0, axis=1)
+    slope, jacobian, nearest, active = plain.at_solution(x)
     which = np.flatnonzero(active)
     rows = jacobian[which] / np.linalg.norm(jacobian[which], axis=1, keepdims=True)
     if len(which) <= plain.n:
@@ -346,10 +350,7 @@ def moving_limits(problem: Problem, x: np.ndarray) -> WeaklyActive | None:
     from scipy.optimize import linprog
 
     plain = _Plain(problem, x)
-    slope, jacobian = plain.slope(x), plain.jacobian(x)
-    slack, nearest = plain.slack(x)
-    active = plain.is_equation | (slack <= UNDECIDED * (np.abs(jacobian) @ np.maximum(1, np.abs(x))))
-    active &= np.any(jacobian != 0, axis=1)
+    slope, jacobian, nearest, active = plain.at_solution(x)
     side, which = np.where(active, nearest, 0), np.flatnonzero(active)
     rows, size = jacobian[which], np.max(np.abs(slope))
     if size == 0 or (len(which) == plain.n and np.linalg.matrix_rank(rows) == plain.n):
