@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dis
 import functools
+import inspect
 import itertools
 import re
 import types
@@ -107,14 +108,17 @@ def mixed(a, b=1, /, c=2, *rest, d, e=None, **others):
     pass
 
 
-FUNCTIONS = (mixed, lambda *x, y=1: x, lambda: None, lambda **x: x, np.sum, np.linalg.solve, np.where, np.add, np.dot)
+FUNCTIONS = (mixed, lambda *x, y=1: x, lambda: None, lambda **x: x, np.sum, np.linalg.solve, np.where, np.dot)
+UFUNCS = (np.add, np.negative, np.modf, np.matmul)
 
 
-@pytest.mark.parametrize("fun", [*FUNCTIONS, functools.wraps(mixed)(lambda: None), functools.partial(mixed, 1), max])
+@pytest.mark.parametrize("fun", [*FUNCTIONS, *UFUNCS, functools.wraps(mixed)(lambda: None), functools.partial(mixed, 1), max])
 def test_parameters_are_those_that_inspect_finds(fun):
     try:
-        expected = [(x.name, x.kind.name, x.default) for x in features.signature_of(fun).parameters.values()]
+        expected = [(x.name, x.kind.name, x.default) for x in inspect.signature(fun).parameters.values()]
     except (ValueError, TypeError):
+        if fun in features._WRITTEN_AS:
+            pytest.skip("inspect does not know the parameters")
         expected = None
     found = features.parameters_of(fun)
     assert (found and [(x.name, x.kind, x.default) for x in found]) == expected or found == expected == []

@@ -540,8 +540,12 @@ def _rows(stage):
     """Return the rows of a stage that have a function, in order."""
     global _indexed
     if _indexed[0] is not PASSES:
-        rows = [row for row in PASSES if row.function is not None]
-        _indexed = PASSES, {stage: [row for row in rows if stage in row.stages] for stage in STAGES}
+        found: dict = {stage: [] for stage in STAGES}
+        for row in PASSES:
+            if row.function is not None:
+                for each in row.stages:
+                    found[each].append(row)
+        _indexed = PASSES, found
     return _indexed[1][stage]
 
 

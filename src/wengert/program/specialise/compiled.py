@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import itertools
 import sys
 import types
 import warnings
@@ -605,7 +606,7 @@ class Compiled(Checked):
     def _trace(self, reading, args, kwargs, leaves, n, assumes_finite=False):
         """Return a new program, or why there is none; `assumes_finite` is as in `record.trace`."""
         known, errors = reading.frozen, []
-        for frozen in (known, *freezing.candidates(self.f, args, kwargs, leaves, n)):
+        for frozen in itertools.chain((known,), freezing.candidates(self.f, args, kwargs, leaves, n)):
             if known.issubset(frozen):
                 reading.frozen = known if frozen == known else frozen
                 try:

@@ -18,7 +18,7 @@ MAX_FROZEN_CANDIDATES = 8
 
 
 def candidates(f, args, kwargs, leaves, n):
-    """Return candidate sets of leaves to freeze for code that rejects traced values.
+    """Yield candidate sets of leaves to freeze for code that rejects traced values.
 
     In order: captured values, then scalar arguments, then a single argument, then all arguments but one.
     """
@@ -33,7 +33,7 @@ def candidates(f, args, kwargs, leaves, n):
         all_given = read.union(given)
         choices += [all_given - {i} for i in given] if len(given) == n else [all_given]
         choices = [choice for choice in choices if choice <= numbers or not choice.issuperset(range(n))]
-    return [choice for i, choice in enumerate(choices) if choice and choice not in choices[:i]]
+    yield from (choice for i, choice in enumerate(choices) if choice and choice not in choices[:i])
 
 
 def _undifferentiated(f, args, kwargs, n):

@@ -148,6 +148,8 @@ class Captures:
         Keys of the code that may run; None if all code that f reaches is scanned, as with derivative rules.
     is_cut : bool
         Whether f reaches more functions than are scanned before it has run.
+    is_bare : bool
+        Whether f is a function that reads no data and reaches nothing else to copy, so that it runs as in other calls.
     """
 
     def __init__(
@@ -170,7 +172,7 @@ class Captures:
         self.trusted: list = []
         self.reached: Any = None  # result of `Plan.reached`, until the first run
         self.shelves: list = []  # pairs (place, container) for containers that are not data
-        self.is_whole = True
+        self.is_whole, self.is_bare = True, False
         try:
             try:
                 self.look(root, in_derivative, limit)
@@ -200,12 +202,17 @@ class Captures:
         self.shelves = [pair for pair in scan.watched.values() if issubclass(type(pair[1]), _SHELVES)]
         held = [value for (_, name), (_, value) in scan.watched.items() if not str(name).startswith("__")]
         self.is_whole = not any(isinstance(value, _HOLDERS) for value in held)  # dunder names are those of classes
-        used = OperandPlan(root, {key: place.read() for key, place in scan.places.items()}, self.reached, True).used
-        used = set() if self.pins else used - scan.pinned
+        used = set()
+        if scan.places and not self.pins:
+            data = {key: place.read() for key, place in scan.places.items()}
+            used = OperandPlan(root, data, self.reached, True).used - scan.pinned
         self.live = [place for key, place in scan.places.items() if key in used]
         self.static = [place for key, place in scan.places.items() if key not in used]
         sizes = [*scan.sizes.values()]
         self.around = StateGuards([*scan.watched.values()], scan.functions, sizes, scan.objects, scan.contents)
+        nodes, _, _, _, plain, lazy = self.reached
+        self.is_bare = not (used or self.shelves or plain or lazy) and type(root) is types.FunctionType
+        self.is_bare &= all(node is root for node in nodes)
 
     def may_run(self, f: types.FunctionType) -> bool:
         """Return whether a function may run."""
@@ -347,6 +354,8 @@ class Reading:
             operator of a copy of `g`.  Raises `NotReplayable` if it writes to an object that outlives the call.
         """
         captures = self.captures
+        if captures.is_bare:
+            return _around(captures.f, _CheckedCall(captures, _BARE, [], []))
         operands = iter(operands)
         new = [fill(value, operands) for value in self.values]
         given = {place.key: value for place, value in zip(captures.live, new)}
@@ -356,6 +365,15 @@ class Reading:
         reached, captures.reached = captures.reached, None  # valid only for the first run, right after the scan
         reached = reached or OperandPlan.reached(captures.root, enters=captures.may_run)
         return _around(captures.f, _CheckedCall(captures, OperandPlan(captures.root, given, reached), new, watched))
+
+
+class _Bare:
+    """Stands for the `OperandPlan` of a function without operands that reaches nothing else to copy."""
+
+    originals, idle, spaces = (), {}, ()
+
+
+_BARE = _Bare()
 
 
 class _CheckedCall:
@@ -370,7 +388,7 @@ class _CheckedCall:
         self._originals = () if captures.pins else copies.originals
         self._new = new
         self._shelves = shelves
-        self._f, self._swaps = copies.run, {}
+        self._f, self._swaps = captures.root if captures.is_bare else copies.run, {}
         if captures.others:
             self._f, others = copies.run.func, copies.run.args
             self._swaps = {Same(old): other for old, other in zip(captures.others, others) if old is not other}
@@ -384,15 +402,19 @@ class _CheckedCall:
         lent = (*self._new, *args, *kwargs.values())
         contents = [*map(_items, self._shelves)]
         forms = [*map(item_ids, lent)], [*map(_ids_of_items, contents)]
-        token = running_plan.set(self._copies)
+        copies = self._copies
+        token = running_plan.set(None if copies is _BARE else copies)
         try:
-            with Watch(self._originals, self._copies.idle, raise_not_seen) as watch:
+            if self._originals or copies.idle:
+                with Watch(self._originals, copies.idle, raise_not_seen) as watch:
+                    y = self._f(*args, **kwargs)
+                if watch.found:
+                    raise Uncopied("it runs a function that is not copied")
+            else:
                 y = self._f(*args, **kwargs)
         finally:
             running_plan.reset(token)
-        if watch.found:
-            raise Uncopied("it runs a function that is not copied")
-        for space, held in self._copies.spaces:
+        for space, held in copies.spaces:
             if space.keys() != held.keys() or any(space[name] is not held[name] for name in held):
                 raise NotReplayable(effect("it sets attributes of an object that it did not create"))
         if ([*map(item_ids, lent)], [_ids_of_items(_items(shelf)) for shelf in self._shelves]) != forms:
