@@ -60,7 +60,7 @@ def parameters_of(fun):
     `inspect` to the user's code. For the same reason it returns plain attributes, which `inspect` has as properties.
     """
     if type(fun) is np.ufunc and fun.signature is None:
-        return _parameters_of_ufunc(fun) if has_ufunc_signatures else None
+        return _parameters_of_ufunc(fun.nin, fun.nout) if has_ufunc_signatures else None
     written = _WRITTEN_AS.get(fun) or _in_python(fun)
     if written is not None:
         return _parameters_in_python(written)
@@ -71,11 +71,12 @@ def parameters_of(fun):
     return [Parameter(each.name, each.kind.name, each.default) for each in found]
 
 
-def _parameters_of_ufunc(fun):
+@functools.cache
+def _parameters_of_ufunc(nin, nout):
     """As `parameters_of` for a ufunc without a signature: `inspect` takes 0.1 ms."""
-    names = ("x",) if fun.nin == 1 else [f"x{i}" for i in range(1, fun.nin + 1)]
+    names = ("x",) if nin == 1 else [f"x{i}" for i in range(1, nin + 1)]
     found = [Parameter(name, "POSITIONAL_ONLY", inspect.Parameter.empty) for name in names]
-    found.append(Parameter("out", "POSITIONAL_OR_KEYWORD", None if fun.nout == 1 else (None,) * fun.nout))
+    found.append(Parameter("out", "POSITIONAL_OR_KEYWORD", None if nout == 1 else (None,) * nout))
     return found + [Parameter(name, "KEYWORD_ONLY", default) for name, default in _KEYWORDS_OF_UFUNCS.items()]
 
 

@@ -70,18 +70,19 @@ FACTS = (
 _DEPENDENCE = {"elementwise": Elementwise(), "view": Moved(), "rearrangement": Moved()}
 
 
-#: columns of a row, with their default values; that of `dependence` depends on the kind
+#: columns whose values are the row's own if none is given: they are computed, or can be changed
+_FILLED = {"adjoints", "dependence", "jvps", "keywords", "most", "vjps"}
+
+#: columns of a row, with their default values; see also `_FILLED`
 _DEFAULTS = {
-    **dict.fromkeys("batching complex_parts condition dependence expansion fits keywords lowering most native".split()),
+    **dict.fromkeys("batching complex_parts condition expansion fits lowering native".split()),
     **dict.fromkeys("on_complex rank_one route scalars selects simpler slope sparsity taylor variadic".split()),
     **dict.fromkeys("watch work".split()),
     **dict.fromkeys("continuous fills_zeros is_formula sequence stacked static".split(), False),
     **dict.fromkeys("home reason undefined".split(), ""),
     **dict.fromkeys("domain partials".split(), ()),
     **dict.fromkeys("choices unheeded".split(), frozenset()),
-    "adjoints": {},
-    "jvps": {},
-    "vjps": {},
+    **dict.fromkeys(_FILLED),
     "curvature": "full",
     "signature": (0,),
 }
@@ -211,28 +212,22 @@ class Primitive:
         Dotted name under which the row object itself is found, if it is not in the registry.
     """
 
-    __slots__ = ("fun", "kind", "name", *_DEFAULTS)
-
     def __init__(self, fun, kind, **columns):
         self.fun = None if isinstance(fun, str) else fun
         self.name = fun if isinstance(fun, str) else dotted_name(fun)
         self.kind = kind
-        for name, value in columns.items():
-            if name not in _DEFAULTS:
-                raise TypeError(f"a row has no column {name}")
-            setattr(self, name, value)
+        for name in columns.keys() - _DEFAULTS.keys():
+            raise TypeError(f"a row has no column {name}")
+        self.__dict__.update(columns)
 
     def __getattr__(self, name):
-        """Fill a column that has no value when it is first read: creating rows is much of the first import."""
-        if name not in _DEFAULTS:
+        """Fill a column in `_FILLED` when it is first read: creating rows is much of the first import."""
+        if name not in _FILLED:
             raise AttributeError(f"a row has no column {name}")
         if name in ("keywords", "most"):
             self.keywords, self.most = _accepted(*self.signature)
-            return object.__getattribute__(self, name)
-        value = _DEFAULTS[name]
-        if name == "dependence":
-            value = _DEPENDENCE.get(self.kind)
-        setattr(self, name, value.copy() if type(value) is dict else value)
+        else:
+            setattr(self, name, _DEPENDENCE.get(self.kind) if name == "dependence" else {})
         return object.__getattribute__(self, name)
 
     def __repr__(self):
@@ -252,6 +247,11 @@ class Primitive:
         if lookup(self.fun) is not self:
             raise TypeError(f"{self.name}: its rule cannot be pickled, as no module holds it")
         return lookup, (self.fun,)
+
+
+for _name, _value in _DEFAULTS.items():
+    if _name not in _FILLED:
+        setattr(Primitive, _name, _value)
 
 
 def _at_home(home: str) -> Primitive:

@@ -143,9 +143,8 @@ class Derivative(Operator):
         if out is None and self._bare and self._shared is None:  # fast path
             run = None
             if self._single and (self._size >= 0 or self._may_use_quick(args)):
-                found = quick(
-                    rebound(self.f, True), self.name, args, kwargs, self.argnums, self._n, self._size, self._accept
-                )
+                f = rebound(self.f, True, len(args) + len(kwargs))
+                found = quick(f, self.name, args, kwargs, self.argnums, self._n, self._size, self._accept)
                 if type(found) is tuple:
                     run = resumed(self.f, *found, self.name, args, kwargs, (self.argnums,))
                     run = self._in_cheaper_mode(run, args, kwargs)

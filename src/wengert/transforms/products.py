@@ -155,7 +155,7 @@ def _run(run: Recording, f: Callable, traced: list, kwargs: dict, has_aux: bool,
     try:
         if around and is_watched():
             nan_check.check_inputs(run.name, run.level, run.inputs)
-        y = rebound(f, True)(*traced, **kwargs)
+        y = rebound(f, True, len(traced) + len(kwargs))(*traced, **kwargs)
         if has_aux:
             y, run.aux = _pair(y, run.level, run.name)
         if run.level.refused is not None or run.level.spelled is not None:

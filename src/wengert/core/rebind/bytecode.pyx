@@ -31,3 +31,21 @@ def decode(code):
         found.append((i, op, arg, width))
         arg, width = 0, 8
     return found
+
+
+def table_of(ops):
+    """Return the table of some opcodes, for `places`."""
+    return bytes([op in ops for op in range(256)])
+
+
+def places(list instructions, bytes table):
+    """Return the indices of instructions whose opcode is in a table."""
+    cdef const unsigned char *known = table
+    cdef Py_ssize_t k
+    cdef int op
+    cdef list found = []
+    for k in range(len(instructions)):
+        op = (<tuple>instructions[k])[1]
+        if known[op]:
+            found.append(k)
+    return found

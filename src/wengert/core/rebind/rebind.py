@@ -119,7 +119,7 @@ def in_use(value):
     return ModuleInUse(value) if is_followed_module(value) else _replaced(value)
 
 
-def rebound(f, is_root=False):
+def rebound(f, is_root=False, count=2):
     """Return `f` with registered objects replaced in its names and in those of the functions that it reaches.
 
     Parameters
@@ -127,6 +127,8 @@ def rebound(f, is_root=False):
     f : callable
     is_root : bool
         Whether f is the function of a derivative, which works on copies of the arrays that it writes into.
+    count : int
+        Number of arguments of the call; a single one holds traced values, so that it needs no copy.
 
     Returns
     -------
@@ -134,7 +136,7 @@ def rebound(f, is_root=False):
         A copy of `f`, or `f` itself if there is nothing to rename or it is not Python code.
     """
     state.now = object()
-    return _rebound(f, is_root)
+    return _rebound(f, is_root and (count > 1 or type(f) is not types.FunctionType))
 
 
 def _rebound(f, is_root=False):

@@ -22,7 +22,7 @@ import sys
 import types
 import weakref
 
-from wengert.core.rebind.bytecode import decode
+from wengert.core.rebind.bytecode import decode, places, table_of
 from wengert.core.rebind.relocate import relocated
 from wengert.features import NAMING, null_is_first
 
@@ -98,6 +98,8 @@ _MATCH_CLASS = dis.opmap["MATCH_CLASS"]
 #: opcodes that `Code.read` looks at
 _READ_OPS = {_LOAD_GLOBAL, _IMPORT_NAME, _MATCH_CLASS, _op["LOAD_SUPER_ATTR"], *_NAMED_LOADS, *_LOADS, *_ATTRIBUTE,
              *_GLOBAL_STORES, *_CELL_STORES, _IS_OP, _CONTAINS_OP}  # fmt: skip
+_READ_TABLE, _NAMING_TABLE, _STORE_TABLE = map(table_of, (_READ_OPS, _NAMING, _ALL_STORES))
+_NULL_TABLE = table_of({_op["PUSH_NULL"]})
 _IMPORT_TAIL = {_op[name] for name in (
     "IMPORT_FROM", "SWAP", "POP_TOP", "STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")}  # fmt: skip
 _INSPECTED = {"__bases__", "__class__", "__dict__", "__mro__", "__subclasses__", "mro"}  # differ in a proxy class
@@ -429,9 +431,8 @@ class Code:
         self.mentioned.update(code.co_names)
         self.strings.update(const for const in code.co_consts if type(const) is str)
         instructions = decode(code)
-        for k, (_, op, arg, _) in enumerate(instructions):
-            if op not in _READ_OPS:
-                continue
+        for k in places(instructions, _READ_TABLE):
+            _, op, arg, _ = instructions[k]
             self.compares = self.compares or _needs_plain_operands(op, instructions[k - 1])
             if op in _NAMED_LOADS:
                 self.loaded.add(code.co_names[arg >> _NAMED_LOADS[op]])
@@ -550,9 +551,10 @@ def _may_call_variables(code):
 def _made(code, instructions, outer):
     """Return the variables that hold only functions made by this code, or by the enclosing code (`outer`)."""
     held, made, others = _variables(code), {name for name in outer if name in code.co_freevars}, set()
-    for (_, before, _, _), (_, op, arg, _) in itertools.pairwise(instructions):
-        for place in _stored(op, arg) if op in _ALL_STORES else ():
-            (made if before in _MAKING else others).add(held[place])
+    for k in places(instructions, _STORE_TABLE):
+        _, op, arg, _ = instructions[k]
+        for place in _stored(op, arg):
+            (made if instructions[k - 1][1] in _MAKING else others).add(held[place])
     return made - others
 
 
@@ -601,16 +603,14 @@ def _callees(code, instructions, made):
     So do those that read an item or call a function and whose result is called, as far as NULL follows the callee.
     """
     held, found = _variables(code), []
-    for k, (i, op, arg, _) in enumerate(instructions):
+    for null in places(instructions, _NULL_TABLE):
+        k = null + 1 if null_is_first else null - 1
+        i, op, arg, _ = instructions[k]
         if not null_is_first and ((op, None) in _RESULTS or (op, arg) in _RESULTS):
-            if instructions[k + 1][1] == _op["PUSH_NULL"]:
-                found.append(i)
-            continue
-        if op not in _VARIABLE_LOADS or held[arg & 15 if op in _PAIRS else arg] in made:
-            continue
-        near = instructions[k - 1 if null_is_first else k + 1]
-        if near[1] == _op["PUSH_NULL"] and instructions[k + 1][1] not in _ATTRIBUTE:
             found.append(i)
+        elif op in _VARIABLE_LOADS and held[arg & 15 if op in _PAIRS else arg] not in made:
+            if instructions[k + 1][1] not in _ATTRIBUTE:
+                found.append(i)
     return found
 
 
@@ -621,7 +621,7 @@ def _naming(code):
 
 
 def _named(instructions):
-    return instructions, [k for k, (_, op, _, _) in enumerate(instructions) if op in _NAMING]
+    return instructions, places(instructions, _NAMING_TABLE)
 
 
 def _is_inspected(code, instruction):

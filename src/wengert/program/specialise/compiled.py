@@ -87,6 +87,20 @@ _OTHER_VALUE = (
 )
 
 
+#: attributes that a compiled operator takes over at once
+_NAMES = "__module__", "__name__", "__qualname__"
+
+
+class _Documentation:
+    """`__doc__` of a compiled operator, which is made when it is read."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __get__(self, instance, owner):
+        return self.text if instance is None else instance.f.__doc__
+
+
 #: placeholder for the value of a derivative that is not evaluated eagerly; see also `HessianProduct`
 UNKNOWN = object()
 
@@ -126,7 +140,8 @@ class Compiled(Checked):
             f = f.f
         if not callable(f):
             raise TypeError(f"compile: expected a function, got {type(f).__name__}")
-        if inspect.isgeneratorfunction(f) or inspect.iscoroutinefunction(f):
+        is_operator = isinstance(f, Operator)
+        if not is_operator and (inspect.isgeneratorfunction(f) or inspect.iscoroutinefunction(f)):
             raise TypeError(f"compile: {_name_of(f)} is a generator or coroutine (yield, await): return a value")
         is_count = isinstance(recheck, (int, np.integer)) and not isinstance(recheck, bool) and recheck > 0
         if not (recheck is None or recheck == "auto" or is_count):
@@ -155,7 +170,7 @@ class Compiled(Checked):
         self.is_quiet = False  # whether calls run uncompiled without a warning, as the user did not ask for compilation
         self._constant_names = frozenset(each for each in self.constant if type(each) is str)
         self._parameters = _parameters_of(f) if self._constant_names else ()
-        functools.update_wrapper(self, f, updated=())
+        functools.update_wrapper(self, f, _NAMES if is_operator else functools.WRAPPER_ASSIGNMENTS, ())
         alive.add(self)
 
     # -- what it is
@@ -716,6 +731,10 @@ class CompiledBatch(Compiled):
 
     def _retraced(self, args, kwargs, reading, exact, leaves):
         return _first_of(super()._retraced(args, kwargs, reading, False, leaves))
+
+
+for _cls in (Compiled, CompiledBatch):
+    _cls.__doc__ = _Documentation(_cls.__doc__)  # type: ignore[assignment]
 
 
 def _is_unknown(y):

@@ -394,7 +394,7 @@ class _CheckedCall:
             self._swaps = {Same(old): other for old, other in zip(captures.others, others) if old is not other}
         if self._f is captures.root:
             self._f = rebound(captures.root)
-        self._f = with_own_copies(captures.root.func if captures.others else captures.root, self._f)
+        self._original = captures.root.func if captures.others else captures.root
 
     def __call__(self, *args, **kwargs):
         if self._swaps:
@@ -402,16 +402,18 @@ class _CheckedCall:
         lent = (*self._new, *args, *kwargs.values())
         contents = [*map(_items, self._shelves)]
         forms = [*map(item_ids, lent)], [*map(_ids_of_items, contents)]
-        copies = self._copies
+        copies, f = self._copies, self._f
+        if len(args) + len(kwargs) > 1 or type(self._original) is not types.FunctionType:
+            f = with_own_copies(self._original, f)
         token = running_plan.set(None if copies is _BARE else copies)
         try:
             if self._originals or copies.idle:
                 with Watch(self._originals, copies.idle, raise_not_seen) as watch:
-                    y = self._f(*args, **kwargs)
+                    y = f(*args, **kwargs)
                 if watch.found:
                     raise Uncopied("it runs a function that is not copied")
             else:
-                y = self._f(*args, **kwargs)
+                y = f(*args, **kwargs)
         finally:
             running_plan.reset(token)
         for space, held in copies.spaces:

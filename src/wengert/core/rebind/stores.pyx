@@ -1,3 +1,4 @@
+# cython: language_level=3
 """Finds the arguments of a function that its code may write into, by abstract interpretation of the bytecode.
 
 A derivative passes copies of these arrays that can hold traced values, so that the caller's arrays stay as they were.
@@ -56,7 +57,8 @@ _POPPING = "POP_", "END_FOR", "END_SEND"
 _FRESH = {"COMPARE_OP", "CONTAINS_OP", "IS_OP", "UNARY_NEGATIVE", "UNARY_NOT", "UNARY_INVERT", "UNARY_POSITIVE",
           "TO_BOOL", "FORMAT_VALUE", "FORMAT_SIMPLE", "BUILD_STRING", "IMPORT_NAME", "IMPORT_FROM", "BUILD_SLICE",
           "LOAD_SMALL_INT", "LOAD_BUILD_CLASS", "LOAD_COMMON_CONSTANT"}  # fmt: skip
-_JUMPS = {op for op in (*dis.hasjrel, *dis.hasjabs) if op < 256}
+cdef list _NAMES = [*dis.opname]
+cdef set _JUMPS = {op for op in (*dis.hasjrel, *dis.hasjabs) if op < 256}
 #: code without any of these cannot write into an argument
 _ACTING = {op for name, op in dis.opmap.items() if name.startswith(("CALL", "STORE_SUBSCR", "STORE_SLICE"))}
 _ACTING.add(dis.opmap["BINARY_OP"])
@@ -95,12 +97,18 @@ def _written(f, known, depth):
     return known[code]
 
 
-class _Reader:
+cdef class _Reader:
     """Reads one code object; `cells` gives the values of its free variables."""
 
-    def __init__(self, f, code, known, depth, cells):
+    cdef object f, code, keywords, written, returned
+    cdef dict known, held, cells
+    cdef list names, stack
+    cdef int depth
+
+    def __init__(self, f, code, dict known, int depth, cells):
         self.f, self.code, self.known, self.depth = f, code, known, depth
-        self.names = [*code.co_varnames, *(n for n in code.co_cellvars if n not in code.co_varnames), *code.co_freevars]
+        cells_only = [n for n in code.co_cellvars if n not in code.co_varnames]
+        self.names = [*code.co_varnames, *cells_only, *code.co_freevars]
         self.held = {i: (1 << i, None) for i in range(_parameter_count(code))}
         self.cells = {name: cells[name] for name in code.co_freevars if name in cells}
         if f.__code__ is not code:  # nested: its own parameters are not those of f
@@ -118,24 +126,31 @@ class _Reader:
                 break
         return self.written, self.returned
 
-    def pass_over(self, steps, waiting):
+    cdef int pass_over(self, list steps, dict waiting) except -1:
         """Read all instructions once; `waiting` holds the values at the targets of jumps."""
-        self.stack, is_reached = [], True
+        cdef Py_ssize_t i, count = len(steps), size = len(self.code.co_code), end
+        cdef bint is_reached = True
+        cdef int op
+        self.stack = []
         starts = [offset - width // 4 + 2 for offset, _, _, width in steps]  # before prefixes of two bytes
-        for start, end, (_, op, arg, _) in zip(starts, [*starts[1:], len(self.code.co_code)], steps):
-            name = dis.opname[op]
-            if start in waiting:
+        for i in range(count):
+            _, op, arg, _ = steps[i]
+            start = starts[i]
+            if waiting and start in waiting:
                 self.stack, self.held = _merged(waiting[start], (self.stack, self.held) if is_reached else None)
                 is_reached = True
             if not is_reached:
                 continue
+            name = _NAMES[op]
             if op in _JUMPS:
+                end = starts[i + 1] if i + 1 < count else size
                 target = end + (-2 * arg if "BACKWARD" in name else 2 * arg)
                 waiting[target] = _merged((self.after(op, arg, True), self.held), waiting.get(target))
             self.step(name, op, arg)
             is_reached = name not in _LEAVES
+        return 0
 
-    def after(self, op, arg, jumps):
+    cdef list after(self, int op, arg, bint jumps):
         """Return the stack after an instruction whose effect is known only for the depth of the stack."""
         effect = dis.stack_effect(op, arg if op >= dis.HAVE_ARGUMENT else None, jump=jumps)
         if dis.opname[op].startswith(_POPPING):
@@ -149,28 +164,33 @@ class _Reader:
             stack[-1] = stack[-1][0] | mask, None
         return stack
 
-    def step(self, name, op, arg):
+    cdef int step(self, name, int op, arg) except -1:
         """Interpret one instruction."""
-        if name in _STEPS:
-            _STEPS[name](self, name, arg)
-            return
+        run = _STEPS.get(name)
+        if run is not None:
+            run(self, name, arg)
+            return 0
         self.stack = self.after(op, arg, False)
         if name in _FRESH and self.stack:
             self.stack[-1] = _NONE
+        return 0
 
-    def pop(self):
+    cdef tuple pop(self):
         return self.stack.pop() if self.stack else _NONE
 
-    def push(self, mask, symbol=None):
+    cdef int push(self, mask, symbol=None) except -1:
         self.stack.append((mask, symbol))
+        return 0
 
-    def load(self, i):
+    cdef int load(self, int i) except -1:
         """Push a variable, by its index."""
         name = self.names[i]
         self.stack.append(self.cells[name] if name in self.cells else self.held.get(i, _NONE))
+        return 0
 
-    def store(self, i, value):
+    cdef int store(self, int i, value) except -1:
         self.held = {**self.held, i: value}
+        return 0
 
     def call(self, arguments, keywords):
         """Push the result of a call; the function and the object of a method are below the arguments."""
@@ -295,36 +315,36 @@ def _union(x, y):
 # Instructions -----------------------------------------------------------------------------------------------
 
 
-def _on_load(self, name, arg):
+def _on_load(_Reader self, name, arg):
     self.load(arg)
 
 
-def _on_load_pair(self, name, arg):
+def _on_load_pair(_Reader self, name, arg):
     self.load(arg >> 4)
     self.load(arg & 15)
 
 
-def _on_store(self, name, arg):
+def _on_store(_Reader self, name, arg):
     self.store(arg, self.pop())
 
 
-def _on_store_pair(self, name, arg):
+def _on_store_pair(_Reader self, name, arg):
     self.store(arg >> 4, self.pop())
     self.store(arg & 15, self.pop())
 
 
-def _on_store_load(self, name, arg):
+def _on_store_load(_Reader self, name, arg):
     self.store(arg >> 4, self.pop())
     self.load(arg & 15)
 
 
-def _on_constant(self, name, arg):
+def _on_constant(_Reader self, name, arg):
     value = self.code.co_consts[arg]
     kind = "code" if type(value) is types.CodeType else "names" if type(value) is tuple else None
     self.push(0, kind and (kind, value))
 
 
-def _on_global(self, name, arg):
+def _on_global(_Reader self, name, arg):
     index = arg >> 1 if name == "LOAD_GLOBAL" else arg
     found = [(0, ("global", self.code.co_names[index]))]
     if name == "LOAD_GLOBAL" and arg & 1:
@@ -332,7 +352,7 @@ def _on_global(self, name, arg):
     self.stack += found
 
 
-def _on_attribute(self, name, arg):
+def _on_attribute(_Reader self, name, arg):
     is_flagged = dis.stack_effect(dis.opmap["LOAD_ATTR"], 1) == 1
     is_method = name == "LOAD_METHOD" or (is_flagged and arg & 1)
     attribute = self.code.co_names[arg >> 1 if name == "LOAD_ATTR" and is_flagged else arg]
@@ -348,21 +368,21 @@ def _on_attribute(self, name, arg):
         self.push(0 if attribute in _APART else mask)
 
 
-def _on_subscript(self, name, arg):
+def _on_subscript(_Reader self, name, arg):
     count = 2 if name == "BINARY_SLICE" else 1
     for _ in range(count):
         self.pop()
     self.push(self.pop()[0])
 
 
-def _on_store_subscript(self, name, arg):
+def _on_store_subscript(_Reader self, name, arg):
     for _ in range(2 if name == "STORE_SLICE" else 1):
         self.pop()
     self.written |= self.pop()[0]
     self.pop()
 
 
-def _on_binary(self, name, arg):
+def _on_binary(_Reader self, name, arg):
     if arg == _SUBSCRIPT:
         _on_subscript(self, name, arg)
         return
@@ -373,30 +393,30 @@ def _on_binary(self, name, arg):
     self.push(mask if arg in _IN_PLACE else 0)
 
 
-def _on_swap(self, name, arg):
+def _on_swap(_Reader self, name, arg):
     if len(self.stack) >= arg:
         self.stack[-1], self.stack[-arg] = self.stack[-arg], self.stack[-1]
 
 
-def _on_copy(self, name, arg):
+def _on_copy(_Reader self, name, arg):
     self.stack.append(self.stack[-arg] if len(self.stack) >= arg else _NONE)
 
 
-def _on_keywords(self, name, arg):
+def _on_keywords(_Reader self, name, arg):
     self.keywords = self.code.co_consts[arg]
 
 
-def _on_call(self, name, arg):
+def _on_call(_Reader self, name, arg):
     keywords, self.keywords = self.keywords, ()
     self.call(arg, keywords)
 
 
-def _on_call_keywords(self, name, arg):
+def _on_call_keywords(_Reader self, name, arg):
     symbol = self.pop()[1]
     self.call(arg, symbol[1] if symbol and symbol[0] == "names" else ())
 
 
-def _on_call_unpacking(self, name, arg):
+def _on_call_unpacking(_Reader self, name, arg):
     """A call with `*` or `**`, which may pass any of the values to any parameter."""
     mask = self.pop()[0] | (self.pop()[0] if arg & 1 or not _has_flag_for_words else 0)
     first, second = self.pop(), self.pop()
@@ -407,7 +427,7 @@ def _on_call_unpacking(self, name, arg):
     self.push(mask)
 
 
-def _on_make(self, name, arg):
+def _on_make(_Reader self, name, arg):
     code = self.pop()
     if dis.stack_effect(dis.opmap["MAKE_FUNCTION"], 1 if dis.opmap["MAKE_FUNCTION"] >= dis.HAVE_ARGUMENT else None):
         for _ in range((arg or 0).bit_count()):
@@ -417,43 +437,43 @@ def _on_make(self, name, arg):
     self.stack.append(code)
 
 
-def _on_attribute_of_function(self, name, arg):
+def _on_attribute_of_function(_Reader self, name, arg):
     function = self.pop()
     self.pop()
     self.stack.append(function)
 
 
-def _on_unpack(self, name, arg):
+def _on_unpack(_Reader self, name, arg):
     self.stack += [(self.pop()[0], None)] * arg
 
 
-def _on_build(self, name, arg):
+def _on_build(_Reader self, name, arg):
     mask = 0
     for _ in range(2 * arg if name == "BUILD_MAP" else arg):
         mask |= self.pop()[0]
     self.push(mask)
 
 
-def _on_iterate(self, name, arg):
+def _on_iterate(_Reader self, name, arg):
     self.push(self.stack[-1][0] if self.stack else 0)
 
 
-def _on_return(self, name, arg):
+def _on_return(_Reader self, name, arg):
     self.returned |= self.pop()[0]
 
 
-def _on_nothing(self, name, arg):
+def _on_nothing(_Reader self, name, arg):
     pass
 
 
-def _on_null(self, name, arg):
+def _on_null(_Reader self, name, arg):
     self.push(0)
 
 
 _has_flag_for_words = dis.stack_effect(dis.opmap["CALL_FUNCTION_EX"], 1) != dis.stack_effect(
     dis.opmap["CALL_FUNCTION_EX"], 0
 )
-_STEPS = {
+cdef dict _STEPS = {
     name: run
     for run, names in {
         _on_load: "LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_BORROW LOAD_FAST_AND_CLEAR LOAD_DEREF LOAD_CLOSURE",
