@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from wengert.core.tape.tape import kernel_formulas, kernel_rows
-from wengert.program.ir.ir import Listing, columns_named
+from wengert.program.ir.ir import Listing, columns_named, operands
 from wengert.program.ir.opcodes import Op
 
 from wengert.program.codegen import kernels, llvm_ir
@@ -16,6 +16,8 @@ from wengert.program.ir.printer import formula
 from wengert.program.ir.reference import evaluated
 from wengert.program.jacobian import accumulate
 from wengert.program.passes import batching
+from wengert.program.passes.simplify import folded, live
+from wengert.program.tracing.trace import listed
 from wengert.program.vm import machine
 from wengert.sparse import propagation
 
@@ -202,3 +204,18 @@ def test_constants_of_c_expressions_match_the_header():
         code.inputs, code.outputs = [v], []
         code.add(Op.PARTIAL + 2 * OPCODES[name], (FLOAT, (), None), v, -1, y)
         assert evaluated(code, x)[-1] == kernels.C_NAMES[value]
+
+
+@pytest.mark.parametrize("name", OPCODES)
+def test_rule_of_a_partial_reads_no_value_that_its_instruction_does_not_hold(name):
+    opcode = OPCODES[name]
+    arity = ROWS[opcode].arity
+    for side, rule in enumerate(primitive(opcode).partials):
+        if not callable(rule):
+            continue
+        with np.errstate(all="ignore"):
+            code = live(folded(listed(lambda *x, f=rule: [f(x[2], *x[:arity])], [0.75, 0.625, 0.5], name)))
+        reads = {int(v) for i in range(len(code)) for v in operands(code, i)} | {*map(int, code.outputs)}
+        found = {int(code.a[v]) for v in reads if code.op[v] == Op.INPUT}
+        held = ROWS[Op.PARTIAL + 2 * opcode + side].columns
+        assert found <= {k for k, word in enumerate(held) if word == "value"}

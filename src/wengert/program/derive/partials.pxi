@@ -2,7 +2,8 @@
 #
 # The rule of a partial, a function of the operands a and b and the value y, is traced once into a template.
 
-cdef int reads[256][2]              # values that a row's partial in either operand reads: bits A 1, B 2, Y 4
+# Values that a row's partial in either operand reads: bits A 1, B 2, Y 4.  Its rule reads no others.
+cdef int reads[256][2]
 memset(reads, 0, sizeof(reads))
 for _opcode in OPCODES.values():
     for _side in range(ROWS[_opcode].arity):
@@ -13,25 +14,15 @@ for _opcode in OPCODES.values():
 cdef dict templates = {}        # traced partials of elementwise rows, by opcode and side
 
 
-cdef tuple template_of(int op, int side):
-    """Trace a partial, a function of a, b and y; return the program and a bit mask of what it reads."""
-    cdef Listing code
+cdef Listing template_of(int op, int side):
+    """Trace the rule of a partial, a function of a, b and y."""
     found = templates.get((op, side))
     if found is None:
         row = primitive(op)
         rule = row.partials[side]
-        code = live(folded(listed(lambda a, b, y: [rule(y, a) if op < WG_ADD else rule(y, a, b)]
-                                  if callable(rule) else [np.float64(rule)],
-                                  [np.float64(0.75), np.float64(0.625), np.float64(0.5)], row.name)))
-        mask = 0
-        for i in range(code.n):
-            for v in operands(code, i):
-                if code.ops[<int32_t>v] == INPUT:
-                    mask |= 1 << code.as_[<int32_t>v]
-        for v in code.outputs:
-            if code.ops[<int32_t>v] == INPUT:
-                mask |= 1 << code.as_[<int32_t>v]
-        found = templates[op, side] = code, mask
+        found = templates[op, side] = live(folded(listed(
+            lambda a, b, y: [rule(y, a) if op < WG_ADD else rule(y, a, b)] if callable(rule) else [np.float64(rule)],
+            [np.float64(0.75), np.float64(0.625), np.float64(0.5)], row.name)))
     return found
 
 
@@ -61,7 +52,7 @@ def expanded(Listing code, bint exact=False):
         if (op == PARTIAL + 2 * WG_POW or op == PARTIAL + 2 * WG_POWER) and code.ops[code.bs[i]] == CONST:
             of[i] = of_constant_power(found, of[code.as_[i]], of[code.bs[i]], code.kinds[i])
         elif PARTIAL <= op < INPUT and (exact or not flat_slopes[op] and op not in own_slopes):
-            of[i] = instantiated(template_of((op - PARTIAL) // 2, (op - PARTIAL) % 2)[0], found, code.kinds[i],
+            of[i] = instantiated(template_of((op - PARTIAL) // 2, (op - PARTIAL) % 2), found, code.kinds[i],
                                  [of[v] if v >= 0 else -1 for v in (code.as_[i], code.bs[i], code.cs[i])])
         else:
             of[i] = copied(code, i, of, found)
@@ -101,10 +92,3 @@ cdef int32_t instantiated(Listing template, Listing target, int32_t kind, list v
                 target.kinds[v] = flags if template.types[template.kinds[i]][0] == bool else kind
                 break
     return of[<int32_t>template.outputs[0]]
-
-
-cdef int read_by(int op, int side) except -1:
-    """Return which values a partial reads, according to ``kernels.h`` or to its rule, which later derivatives use."""
-    if reads[op][side] < 8:
-        reads[op][side] |= 8 | template_of(op, side)[1]
-    return reads[op][side]

@@ -306,7 +306,7 @@ cdef class Sweep:
             if flat_slopes[op]:
                 return self.code.constant(0.0)
             return self.strong_product(i, self.own_slope_factor(i), self.code.kinds[i])
-        wanted = read_by(op, side)
+        wanted = reads[op][side]
         if (op == WG_POW or op == WG_POWER) and side == 0 and self.code.ops[b] == CONST and not self.exact:
             return of_constant_power(self.code, a, b, self.code.kinds[i])
         a = a if wanted & 1 else -1
