@@ -8,6 +8,7 @@ import pytest
 from wengert.core.tape.tape import kernel_formulas, kernel_rows
 from wengert.program.ir.ir import Listing, columns_named, operands
 from wengert.program.ir.opcodes import Op
+from wengert.program.passes.simplify import folded, live
 
 from wengert.program.codegen import kernels, llvm_ir
 from wengert.program.ir import opcode_table, verify
@@ -16,7 +17,6 @@ from wengert.program.ir.printer import formula
 from wengert.program.ir.reference import evaluated
 from wengert.program.jacobian import accumulate
 from wengert.program.passes import batching
-from wengert.program.passes.simplify import folded, live
 from wengert.program.tracing.trace import listed
 from wengert.program.vm import machine
 from wengert.sparse import propagation

@@ -31,7 +31,7 @@ from wengert.implicit.theorem import LIMITS, Equations, settle, weights
 from wengert.program.derivatives import NotDerivable
 from wengert.program.implicit_op import Paths, Settled, Solution, settled_row, shaped, solution_row
 from wengert.program.ir.call import Call, Operand
-from wengert.program.ir.ir import Listing, c_strides, kind_of, operands
+from wengert.program.ir.ir import Listing, c_strides, dependent, kind_of, operands
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.verify import check_fields, expect, is_a, is_shape
 from wengert.program.passes import pipeline
@@ -39,7 +39,7 @@ from wengert.program.program import Program
 from wengert.program.roots.batched import batched_call, unsolved
 from wengert.program.signature import Form, Result, Slot
 from wengert.program.tracing.refusals import NotHere, NotReplayable
-from wengert.program.tracing.trace import dependent, recording
+from wengert.program.tracing.trace import recording
 
 __all__ = ["NotConverged", "Part", "recorded", "sliced"]
 

@@ -411,6 +411,29 @@ def operands(Listing code, Py_ssize_t i):
     return found
 
 
+def dependent(Listing code, values, Py_ssize_t start=0):
+    """Return a mask of the values that depend on `values`, including these and guards; false before `start`."""
+    mask = np.zeros(code.n, dtype=bool)
+    mask[values] = True
+    cdef unsigned char[::1] found = mask.view(np.uint8)
+    cdef Py_ssize_t i
+    cdef int32_t v
+    cdef int op, reads
+    for i in range(start, code.n):
+        op = code.ops[i]
+        if found[i]:
+            continue
+        if op == PACK or op == CALL:
+            for v in operands(code, i):
+                found[i] |= found[v]
+            continue
+        reads = names(op)
+        found[i] = ((reads & 1 and code.as_[i] >= 0 and found[code.as_[i]])
+                    or (reads & 2 and code.bs[i] >= 0 and found[code.bs[i]])
+                    or ((reads & 4 or op == GUARD) and code.cs[i] >= 0 and found[code.cs[i]]))
+    return mask
+
+
 def kind_of(Listing code, Py_ssize_t i):
     """Return dtype, shape and strides of a value."""
     return code.types[code.kinds[i]]

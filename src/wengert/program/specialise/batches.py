@@ -19,7 +19,7 @@ from wengert.core.operands import var
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError
 from wengert.program.elements import MAX_TRACED
-from wengert.program.ir.ir import Listing, c_strides, kind_of, operands
+from wengert.program.ir.ir import Listing, c_strides, dependent, kind_of, operands
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes.batching import batch_program
 from wengert.program.program import Program
@@ -27,7 +27,7 @@ from wengert.program.signature import Form, Result, Slot
 from wengert.program.specialise.compiled import Compiled
 from wengert.program.tracing.observer import is_observed, unobserved
 from wengert.program.tracing.refusals import NotReplayable
-from wengert.program.tracing.trace import dependent, recording
+from wengert.program.tracing.trace import recording
 from wengert.transforms.batch import MIN_COMPILED, Elements, Mapped
 from wengert.transforms.stacked import Maker, NotBatchable
 

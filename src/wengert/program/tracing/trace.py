@@ -12,7 +12,7 @@ from wengert.core.modes.pullback import carried, independent
 from wengert.core.operands.var import lost_searches, take_searches
 from wengert.core.tape.memory import Level
 from wengert.core.tape.tape import Tape
-from wengert.program.ir.ir import Listing, operands
+from wengert.program.ir.ir import Listing, dependent
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.reference import evaluated
 from wengert.program.tracing.refusals import NotReplayable
@@ -146,16 +146,6 @@ def searches_of(function, examples: list, varied: int, name: str) -> tuple:
     finally:
         recording.reset(token)
         level.close()
-
-
-def dependent(code: Listing, values, start: int = 0) -> np.ndarray:
-    """Return a mask of the values that depend on `values`, including these and guards; false before `start`."""
-    found = np.zeros(len(code), dtype=bool)
-    found[values] = True
-    op, of = code.op, code.c
-    for i in range(start, len(code)):
-        found[i] |= found[operands(code, i)].any() or (op[i] == Op.GUARD and of[i] >= 0 and found[of[i]])
-    return found
 
 
 def _without_unknowns(code, unknowns):
