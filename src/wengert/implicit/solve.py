@@ -16,6 +16,7 @@ from wengert.containers import stopped
 from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced, value_of
 from wengert.core.rebind.rebind import rebound
+from wengert.deferred import deferred
 from wengert.errors import ComplexValueError, ConvergenceError
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import (
@@ -30,6 +31,8 @@ from wengert.implicit.theorem import (
     plain_solver,
 )
 from wengert.transforms.products import frames_inside
+
+solvers = deferred("wengert.implicit.recorded")
 
 F = TypeVar("F", bound=Callable)
 
@@ -325,9 +328,7 @@ def solution(
     x0 = x0.astype(np.result_type(x0.dtype, np.float32 if x0.dtype.kind == "f" else np.float64))[()]
     if is_recorded() and not has_info and default is Hybr and (solve, on_failure) == (None, "raise"):
         if x0.dtype == np.float64 and options in _RECORDED:
-            from wengert.implicit.recorded import recorded  # slow to import
-
-            return recorded(_hybr, _equations(f, args), (start,), name, x0.shape, options["polish"])[0]
+            return solvers.recorded(_hybr, _equations(f, args), (start,), name, x0.shape, options["polish"])[0]
     check_replayable(name)
     plain_args = tuple(map(stripped, args))
     plain_call = plain_function(f)
@@ -392,10 +393,8 @@ def _hybr(value, slopes, x0):
     x = np.reshape(found.x, shape)[()]
     if found.success:
         return x, (True,)
-    from wengert.implicit.recorded import NotConverged, Recorded  # as in `solution`
-
-    if not Recorded(value, slopes, shape, "root").correction(x)[0] <= _ROUNDING:
-        raise NotConverged(f"no root was found: {found.message}")
+    if not solvers.Recorded(value, slopes, shape, "root").correction(x)[0] <= _ROUNDING:
+        raise solvers.NotConverged(f"no root was found: {found.message}")
     return x, (True,)
 
 

@@ -28,6 +28,7 @@ from wengert.core.levels import forget, lifted_around, noted, outside, passive
 from wengert.core.operands.var import holds_traced, is_var
 from wengert.core.rebind.rebind import rebound
 from wengert.core.rebind.registration import register
+from wengert.deferred import deferred
 from wengert.errors import ConvergenceError, LevelError, TracedValueError, UnsupportedFunctionError
 from wengert.implicit.stripped import stripped
 from wengert.implicit.theorem import (
@@ -40,6 +41,8 @@ from wengert.implicit.theorem import (
     is_recorded,
 )
 from wengert.transforms.custom import LinearMap
+
+solvers = deferred("wengert.implicit.recorded")
 
 #: keywords of wengert with their allowed values; the first is the default
 OPTIONS = {
@@ -190,9 +193,7 @@ class Call:
                     f"{self.name}: a tolerance or an option is computed from traced arguments, but solvers take plain "
                     "numbers: write it as a constant"
                 )
-        from wengert.implicit.recorded import recorded
-
-        return recorded(solve, self.residual, starts, self.name, shape, self.options["polish"])
+        return solvers.recorded(solve, self.residual, starts, self.name, shape, self.options["polish"])
 
     @property
     def is_recorded(self) -> bool:

@@ -10,6 +10,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.optimize
 
+from wengert.deferred import deferred
+
+solvers = deferred("wengert.implicit.recorded")
+
 
 class _Hybrid:
     """MINPACK's hybrid method, which runs on small systems without Python, and side by side in a batch."""
@@ -160,9 +164,7 @@ class _Scalar:
         message = self.failure(status, x)
         if status == SAME_SIGNS:
             raise ValueError(message)
-        from wengert.implicit.recorded import NotConverged  # slow to import
-
-        raise NotConverged(f"the solver has not converged: {message}")
+        raise solvers.NotConverged(f"the solver has not converged: {message}")
 
     def native_many(self, paths, count: int, starts: tuple, leaves: tuple) -> tuple | None:
         """Return the roots of many equations, and the outcomes where the solver does not converge, see `Newton`."""
@@ -278,7 +280,5 @@ class RootScalar(_Scalar):
 def _found(x, has_converged, message):
     """Return a converged solution; otherwise raise, since programs contain no failures."""
     if not has_converged or not np.isfinite(x).all():
-        from wengert.implicit.recorded import NotConverged  # slow to import
-
-        raise NotConverged(f"the solver has not converged: {message}")
+        raise solvers.NotConverged(f"the solver has not converged: {message}")
     return x, (True,)
