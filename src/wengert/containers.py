@@ -135,9 +135,13 @@ def rest_of(x: Any) -> Any:
     return () if row is None else row.parts(x)[1]
 
 
+#: types of values that are no containers and cannot be registered
+_LEAVES = frozenset((np.ndarray, np.float64, float, int, bool, complex, str, type(None)))
+
+
 def children_of(x: Any) -> tuple[list, Callable[[list], Any]] | None:
     """Return the items of a container and a function that rebuilds it from other items; None for a non-container."""
-    if isinstance(x, Lifted):
+    if type(x) in _LEAVES or isinstance(x, Lifted):
         return None
     row = _row_of(x)
     if row is not None:

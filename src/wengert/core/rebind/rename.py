@@ -13,6 +13,7 @@ Invariants
 - A private name exists as long as renamed code uses it and the object it replaces is alive.
 """
 
+import bisect
 import builtins
 import dis
 import functools
@@ -498,8 +499,8 @@ def reads_for_use(code, offset, name):
 def _attribute_used(code, offset):
     """Return the attribute that the instruction at this offset reads in order to call it or read from it; or None."""
     instructions, _ = _naming(code)
-    k = next((k for k, (i, _, _, _) in enumerate(instructions) if i == offset), None)
-    if k is None or instructions[k][1] not in _ATTRIBUTE:
+    k = bisect.bisect_left(instructions, (offset,))
+    if k == len(instructions) or instructions[k][0] != offset or instructions[k][1] not in _ATTRIBUTE:
         return None
     (_, op, arg, _), (_, after, place, _) = instructions[k : k + 2]
     is_called = op == _op["LOAD_METHOD"] or (_ATTRIBUTE_SHIFT and arg & 1) or after == _op["PUSH_NULL"]

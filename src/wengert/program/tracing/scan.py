@@ -81,6 +81,8 @@ _BYTES = (bytearray, array.array, memoryview, np.void)
 _BEHIND = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()), super, types.MethodWrapperType)
 
 
+#: types of values that are no data
+_NO_DATA = frozenset((types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.MethodType, type, np.ufunc))
 #: types whose contents f sees through stand-ins where they are copied
 _READ_THROUGH = {types.ModuleType, types.CellType, *TABLES}
 
@@ -200,16 +202,19 @@ class Scan:
 
     def enter(self, value):
         """Queue an object unless it was visited."""
-        self.is_dynamic |= is_dynamic(value) or type(value) in (operator.attrgetter, operator.methodcaller)
-        if type(value) is np.ufunc:
+        kind = type(value)
+        self.is_dynamic |= is_dynamic(value) or kind is operator.attrgetter or kind is operator.methodcaller
+        if kind is np.ufunc:
             value = function_of_ufunc(value)
-        if is_atom(type(value)) or value is ABSENT:
+            kind = type(value)
+        if kind in ATOMS or value is ABSENT or is_atom(kind):
             return
-        if id(value) in self.held and (not self.is_open or id(value) in self.open):
+        key = id(value)
+        if key in self.held and (not self.is_open or key in self.open):
             return
         if self.is_open:
-            self.open.add(id(value))
-        self.held[id(value)] = value  # keeps temporary objects alive, so that ids stay unique
+            self.open.add(key)
+        self.held[key] = value  # keeps temporary objects alive, so that ids stay unique
         self.waiting.append((value, self.origin, self.is_inside, self.is_open))
 
     def look(self, holder, name=None, is_item=False, get=None):
@@ -228,8 +233,11 @@ class Scan:
         self.looked[place.key] = holder
         origin, self.origin = self.origin, name if name in self.loaded and not is_item else self.origin
         value = place.read()
-        if any(value is each for each in self.constants):
+        if self.constants and any(value is each for each in self.constants):
             self.watched[place.key] = place, value
+        elif type(value) in _NO_DATA:
+            self.watched[place.key] = place, value
+            self.enter(value)
         elif value is not ABSENT and id(value) not in self.followed and is_data(self.lowered(value)):
             self.places[place.key] = place
             if not _FLAGS.isdisjoint(self.loaded):
