@@ -176,8 +176,10 @@ def is_made_in_python(cls: type) -> bool:
 
     A class made in C has slot descriptors of its own. The heap flag does not suffice: since 3.12 C types have it too.
     """
-    return bool(cls.__flags__ & _ON_HEAP) and not any(
-        type(value) in _MADE_IN_C and value.__objclass__ is cls for value in vars(cls).values()
+    space = vars(cls)
+    return "__firstlineno__" in space or (  # since 3.13, of a class statement
+        bool(cls.__flags__ & _ON_HEAP)
+        and not any(type(value) in _MADE_IN_C and value.__objclass__ is cls for value in space.values())
     )
 
 

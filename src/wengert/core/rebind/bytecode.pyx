@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dis
+import types
 
 from wengert.features import CACHE
 
@@ -48,4 +49,25 @@ def places(list instructions, bytes table):
         op = (<tuple>instructions[k])[1]
         if known[op]:
             found.append(k)
+    return found
+
+
+cdef object Code = types.CodeType
+
+
+def codes_in(code):
+    """Return a code object and all code objects nested in it."""
+    cdef list found = [code]
+    for each in found:
+        for const in <tuple>each.co_consts:
+            if type(const) is Code:
+                found.append(const)
+    return found
+
+
+def names_in(code):
+    """Return the names that a code object and those nested in it use, except of variables."""
+    cdef list found = []
+    for each in codes_in(code):
+        found.extend(<tuple>each.co_names)
     return found

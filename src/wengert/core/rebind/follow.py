@@ -50,6 +50,7 @@ REASONS = {}  # module name -> why it is not followed, or None; emptied by each 
 LRU = type(functools.lru_cache(abs))
 METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property,
            functools.partialmethod, LRU)  # fmt: skip
+METHOD_TYPES = frozenset(METHODS)
 WRAPPERS = [functools.partial, types.MethodType, *METHODS[1:]]
 MAKERS = {}  # wrapper type -> (get the wrapped function, make a new wrapper around another function)
 SUBCLASSED = {}  # the same for wrapper types whose subclasses, also those of the user, are wrapped likewise
@@ -123,10 +124,10 @@ def can_copy(f):
 
 def is_followed_function(f):
     """Return whether a function is followed; a wrapper made by `functools.wraps` counts by the wrapped module too."""
-    if not can_copy(f):
-        return False
     home = f.__globals__.get("__name__", "__main__")
-    return why_unfollowed(home) is None or (f.__module__ != home and why_unfollowed(f.__module__) is None)
+    if f.__builtins__ is BUILTINS and why_unfollowed(home) is None:
+        return knows_bytecode()
+    return f.__module__ != home and can_copy(f) and why_unfollowed(f.__module__) is None
 
 
 def has_subclass_hook(cls):
@@ -256,12 +257,12 @@ def is_adopted(kind):
 def is_followed(value):
     """Return whether a value may be replaced."""
     kind = type(value)
+    if kind is types.FunctionType:
+        return is_followed_function(value)
     if kind in TABLES:
         return is_table(value)
     if is_inert(value):
         return False
-    if kind is types.FunctionType:
-        return is_followed_function(value)
     if kind is LRU:
         return type(value.__wrapped__) is types.FunctionType and is_followed(value.__wrapped__)
     if kind in WRAPPERS or (SUBCLASSED and is_adopted(kind)):
@@ -340,8 +341,12 @@ def parts_of(value):
     if kind in TABLES:
         return items_of(value)
     if isinstance(value, type):
-        held = vars(value).copy().values()
-        return [*value.__bases__, *(v for v in held if type(v) in METHODS or is_table(v) or is_part(v))]
+        found = [*value.__bases__]
+        for v in vars(value).copy().values():
+            kind = type(v)
+            if kind in METHOD_TYPES or (kind in TABLES and is_table(v)) or (kind not in INERT and is_part(v)):
+                found.append(v)
+        return found
     f = py_func_of(value)
     if f:
         return [f]
@@ -351,7 +356,7 @@ def parts_of(value):
 
 def is_part(value):
     """Return whether a class attribute, other than a method or a container, may need a replacement."""
-    return not (type(value) in METHODS or type(value) in TABLES or is_inert(value) or isinstance(value, type))
+    return not (type(value) in METHOD_TYPES or type(value) in TABLES or is_inert(value) or isinstance(value, type))
 
 
 def contents_of(f):

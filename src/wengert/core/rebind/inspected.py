@@ -5,8 +5,9 @@ import sys
 import types
 import weakref
 
+from wengert.core.rebind.bytecode import names_in
 from wengert.core.rebind.follow import (
-    METHODS,
+    METHOD_TYPES,
     REGISTERED,
     SPECIAL,
     content_of,
@@ -23,7 +24,7 @@ from wengert.core.rebind.follow import (
     state_of,
 )
 from wengert.core.rebind.registration import is_simple, plans
-from wengert.core.rebind.rename import codes_in, forget, read
+from wengert.core.rebind.rename import forget, read
 from wengert.core.rebind.tables import TABLES
 
 __all__ = ["Inspected"]
@@ -70,7 +71,7 @@ class Inspected:
 
         for f in plain:
             codes.append((f, f.__code__, f.__defaults__))
-            for name in [name for code in codes_in(f.__code__) for name in code.co_names]:
+            for name in names_in(f.__code__):
                 note(f.__globals__, name)
         for value in nodes:
             is_root, is_function = value is root and self.code is not None, type(value) is types.FunctionType
@@ -92,7 +93,7 @@ class Inspected:
             elif isinstance(value, type) and is_simple(value):
                 space = vars(value)
                 for name, part in space.copy().items():
-                    if type(part) in METHODS:
+                    if type(part) in METHOD_TYPES:
                         fixed[id(value), name] = space.get, name, part
                     elif not name.startswith("__"):
                         kinds[id(value), name] = space.get, name, type(part)

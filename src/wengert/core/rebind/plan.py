@@ -6,11 +6,13 @@ import sys
 import types
 import weakref
 
+from wengert.core.rebind.bytecode import names_in
 from wengert.core.rebind.follow import (
     DATA,
+    INERT,
     LRU,
     MAKERS,
-    METHODS,
+    METHOD_TYPES,
     REGISTERED,
     SPECIAL,
     WRAPPERS,
@@ -224,8 +226,8 @@ class Plan(Inspected):
         classes = [value for value in nodes if isinstance(value, type)]
         for cls in classes:
             self.enter_proxy_class(cls, fresh)
-        for cls in fresh:  # all proxy classes exist now, so methods may hold instances of any of them
-            self.fill(cls, memo)
+        for entry in fresh:  # all proxy classes exist now, so methods may hold instances of any of them
+            self.fill(*entry, memo)
         for alias in self.aliases:
             self.fill_alias(alias.name, alias.ref(), memo)
         return classes
@@ -292,10 +294,11 @@ class Plan(Inspected):
                 del parts[1:]
             if lazy and not is_whole:
                 break
+            may_defer = (is_lazy or enters) and type(value) is types.FunctionType
             for part in parts:
                 if type(part) in DATA:
                     continue
-                if (is_lazy or enters) and type(part) is type(value) is types.FunctionType and is_deferred(part):
+                if may_defer and type(part) is types.FunctionType and is_deferred(part):
                     lazy[id(part)] = part  # registering its package takes long, and it may never be called
                     seeds.extend((id(part),) if is_lazy else ())
                     met.add(id(part))
@@ -346,7 +349,7 @@ class Plan(Inspected):
         """Return whether `value` is replaced regardless of what it reaches."""
         if type(value) is not types.FunctionType:
             space = vars(value) if isinstance(value, type) else space_of(value) if is_followed_object(value) else {}
-            return any(map(is_held_live, space.copy().values()))
+            return any(is_held_live(v) for v in [*space.values()] if isinstance(v, (type, types.ModuleType)))
         code = read(value.__code__)
         return bool(
             is_copying(value)
@@ -439,8 +442,10 @@ class Plan(Inspected):
         self.changed[id(f)] = known.latest[1]
 
     def enter_proxy_class(self, cls, fresh):
-        """Enter the proxy class of `cls`, if it needs one; if that is new and has no methods yet, add `cls` to `fresh`.
+        """Enter the proxy class of `cls`, if it needs one.
 
+
+        A new one, still without methods, is added to `fresh`, with what `replaced_methods` and `class_attributes` give.
         Its bases are `cls` and the proxy classes of the bases of `cls`.  So each proxy class directly precedes its
         original in the MRO, where `super()` in the class above finds it.
         """
@@ -451,11 +456,12 @@ class Plan(Inspected):
         bases = [cls, *(self.changed[id(base)] for base in cls.__bases__ if id(base) in self.changed)]
         bases += array_bases if is_array_class(cls) else []
         recipe = [[*map(id, bases)]]  # proxy classes equal their originals
-        for name, value in self.replaced_methods(cls):
+        methods, attributes = self.replaced_methods(cls), self.class_attributes(cls)
+        for name, value in methods:
             parts = () if type(value) is types.FunctionType else parts_of(value)
             codes = [self.changed.get(id(part)) for part in parts]
             recipe.append((name, id(value), self.changed[id(value)], codes))
-        recipe += [(name, kind) for name, kind in self.class_attributes(cls)]
+        recipe += attributes
         proxy = self.proxy_classes.get(id(cls))
         if proxy is None or proxy._wengert_recipe != recipe:
             try:
@@ -463,9 +469,9 @@ class Plan(Inspected):
             except TypeError:  # no consistent MRO
                 del self.changed[id(cls)]
                 return
-            fresh.append(cls)
+            fresh.append((cls, methods, attributes))
         elif proxy._wengert_since != state.retired:  # its methods are those of plans that were dropped
-            fresh.append(cls)
+            fresh.append((cls, methods, attributes))
         type.__setattr__(proxy, "_wengert_since", state.retired)
         self.changed[id(cls)] = proxy
 
@@ -474,7 +480,7 @@ class Plan(Inspected):
         return [
             (name, value)
             for name, value in vars(cls).copy().items()
-            if id(value) in self.changed and (type(value) in METHODS or type(value) in TABLES)
+            if id(value) in self.changed and (type(value) in METHOD_TYPES or type(value) in TABLES)
         ]
 
     def class_attributes(self, cls):
@@ -482,17 +488,20 @@ class Plan(Inspected):
         return [
             (name, ClassDescriptor if hasattr(type(value), "__set__") else ClassAttribute)
             for name, value in vars(cls).copy().items()
-            if not name.startswith("__") and (self.is_replaced_part(value) or is_class_held(value))
+            if (kind := type(value)) not in INERT
+            and kind not in METHOD_TYPES
+            and not name.startswith("__")
+            and (self.is_replaced_part(value) or is_class_held(value))
         ]
 
     def is_replaced_part(self, value):
         return is_part(value) and (id(value) in self.changed or id(value) in REGISTERED)
 
-    def fill(self, cls, memo):
-        for name, kind in self.class_attributes(cls):
-            type.__setattr__(self.changed[id(cls)], name, kind(name, self.changed[id(cls)]))
+    def fill(self, cls, methods, attributes, memo):
         proxy = self.changed[id(cls)]
-        for name, value in self.replaced_methods(cls):
+        for name, kind in attributes:
+            type.__setattr__(proxy, name, kind(name, proxy))
+        for name, value in methods:
             make = functools.partial(self.method, cls, name, value)
             if self.is_used_later(value):
                 stub = PropertyStub if hasattr(type(value), "__set__") else MethodStub

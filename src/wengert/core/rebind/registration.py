@@ -227,8 +227,12 @@ def _make_foreign(package):
 def is_registered(value):
     """Return whether `value` is replaced wherever it is met; register its package first if that was deferred."""
     if id(value) not in REGISTERED:
-        if type(value) is types.FunctionType and type(value.__module__) is str and value.__module__ in _settled:
-            return False
+        if (kind := type(value)) is types.FunctionType or kind is types.BuiltinFunctionType:
+            if type(value.__module__) is str and value.__module__ in _settled:
+                return False
+        elif kind in _met_kinds and kind.__module__ in _settled and kind is not types.ModuleType:
+            if not callable(value):
+                return False
         if deferred:
             _register_module(module_of(value))
             if id(value) not in REGISTERED and callable(value):  # an object that stands for a function
@@ -277,7 +281,9 @@ def register_deferred(package):
 
 def is_deferred(value):
     """Return whether a value belongs to a package or module that is registered when a member is first met."""
-    return bool(deferred) and ((module := module_of(value)) in deferred or two_level_package(module) in deferred)
+    if not deferred or (module := module_of(value)) in _settled:
+        return False
+    return module in deferred or two_level_package(module) in deferred
 
 
 def module_of(value):

@@ -23,7 +23,7 @@ import sys
 import types
 import weakref
 
-from wengert.core.rebind.bytecode import decode, places, table_of
+from wengert.core.rebind.bytecode import codes_in, decode, names_in, places, table_of
 from wengert.core.rebind.relocate import relocated
 from wengert.features import NAMING, null_is_first
 
@@ -313,17 +313,9 @@ def _is_used(code, instructions, k):
     return not null_is_first and after[1] == _op["PUSH_NULL"]
 
 
-def codes_in(code):
-    """Yield a code object and all code objects nested in it."""
-    yield code
-    for const in code.co_consts:
-        if type(const) is types.CodeType:
-            yield from codes_in(const)
-
-
 def classes_read(code, module):
     """Return the names in code, nested code included, of classes that the proxy of a module or submodule replaces."""
-    names = {name for each in codes_in(code) for name in each.co_names}
+    names = set(names_in(code))
     found, met, waiting = set(), set(), [module]
     while waiting:
         module = waiting.pop()

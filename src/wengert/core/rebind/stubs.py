@@ -13,6 +13,7 @@ import types
 import weakref
 from collections.abc import Callable
 
+from wengert.core.rebind.bytecode import codes_in, names_in
 from wengert.core.rebind.follow import (
     DATA,
     REGISTERED,
@@ -25,7 +26,7 @@ from wengert.core.rebind.follow import (
     parts_of,
 )
 from wengert.core.rebind.registration import COPY_FUNCTIONS, is_copying, is_deferred, is_simple, lookup, state
-from wengert.core.rebind.rename import BUILTINS, codes_in
+from wengert.core.rebind.rename import BUILTINS
 from wengert.core.rebind.tables import TABLES
 
 #: instructions of code that may be renamed even if none of its names leads to a replacement
@@ -145,7 +146,7 @@ def plain_functions(f) -> list:
         held = each.__globals__
         if each.__closure__ or len(waiting) > _MAX_PLAIN:
             return []
-        for name in [name for code in codes_in(each.__code__) for name in code.co_names]:
+        for name in names_in(each.__code__):
             value = held[name] if name in held else BUILTINS.get(name)
             if value is None or id(value) in met or type(value) in DATA:
                 continue
@@ -203,11 +204,12 @@ def reaches_more_than(limit, root) -> bool:
 
 def _parts_by_name(f):
     """Return the objects that a function reaches by a global name or a module's attribute, and perhaps others."""
-    held, names = f.__globals__, [name for code in codes_in(f.__code__) for name in code.co_names]
+    held, names = f.__globals__, names_in(f.__code__)
     found = [held[name] for name in names if name in held]
-    spaces = [vars(value) for value in found if is_followed_module(value)]
-    found += [space[name] for space in spaces for name in names if name in space]
-    return found + [content_of(cell) for cell in f.__closure__ or ()]
+    spaces = [vars(value) for value in found if type(value) is types.ModuleType and is_followed_module(value)]
+    if spaces:
+        found += [space[name] for space in spaces for name in names if name in space]
+    return found + [content_of(cell) for cell in f.__closure__] if f.__closure__ else found
 
 
 def may_copy_arrays(values) -> bool:
@@ -241,5 +243,4 @@ _no_copies = [None, set()]
 
 
 def _copies(f):
-    names = [name for code in codes_in(f.__code__) for name in code.co_names]
-    return not COPY_FUNCTIONS.isdisjoint(names) and is_copying(f)
+    return not COPY_FUNCTIONS.isdisjoint(names_in(f.__code__)) and is_copying(f)

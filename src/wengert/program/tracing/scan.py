@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from wengert.core.rebind.bytecode import codes_in
 from wengert.core.rebind.follow import (
     LRU,
     MAKERS,
@@ -82,7 +83,9 @@ _BEHIND = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.i
 
 
 #: types of values that are no data
-_NO_DATA = frozenset((types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.MethodType, type, np.ufunc))
+_NO_DATA = frozenset(
+    (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.MethodType, type, np.ufunc)
+)
 #: types whose contents f sees through stand-ins where they are copied
 _READ_THROUGH = {types.ModuleType, types.CellType, *TABLES}
 
@@ -113,7 +116,7 @@ def codes_of(value: Any) -> set:
         parts = [part for part in vars(value).values() if isinstance(part, (types.FunctionType, type))]
         return {key for part in parts for key in codes_of(part)}
     if type(value) is types.FunctionType:
-        return {*map(code_key, _codes_in(value.__code__))}
+        return {*map(code_key, codes_in(value.__code__))}
     if type(value) in WRAPPERS:
         return {key for part in parts_of(value) if part is not None for key in codes_of(part)}
     cls = value if isinstance(value, type) else type(value)
@@ -125,13 +128,6 @@ def code_key(code: types.CodeType) -> tuple:
     """Return a key that a code object shares with its renamed copies."""
     lines = code.co_linetable
     return code.co_filename, code.co_qualname, code.co_firstlineno, line_tables.get(lines, lines)
-
-
-def _codes_in(code):
-    yield code
-    for nested in code.co_consts:
-        if type(nested) is types.CodeType:
-            yield from _codes_in(nested)
 
 
 class Scan:
@@ -352,7 +348,7 @@ class Scan:
             self.effect = f"{f.__qualname__} turns floating-point warnings into exceptions, or catches them"
         self.loaded |= info.loaded
         self.is_dynamic |= not DYNAMIC_NAMES.isdisjoint(info.loaded)
-        self.codes.update((code_key(code), code) for code in _codes_in(f.__code__))
+        self.codes.update((code_key(code), code) for code in codes_in(f.__code__))
         self.functions.append((f, f.__code__, f.__defaults__, f.__kwdefaults__))
         written = info.written.intersection(f.__code__.co_freevars)
         for name in (*info.assigned, *written):
