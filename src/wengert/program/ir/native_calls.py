@@ -68,7 +68,7 @@ def native_call(call: Call, types: list, dtype: np.dtype, shape: tuple) -> Nativ
     if known is not None and (is_plain or (known[1] is call.args and known[2] is call.kwargs)):
         return known[0]
     found = _native_call(call, types, dtype, shape)
-    if found is not None:
+    if found is not None or is_plain:  # other arguments may be large arrays
         if len(_found) >= MAX_REMEMBERED:
             _found.clear()
         _found[key] = found, call.args, call.kwargs

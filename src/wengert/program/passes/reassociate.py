@@ -26,7 +26,7 @@ import numpy as np
 
 from wengert.program.ir.call import Call, Operand, fold_of, product_of
 from wengert.program.ir.ir import Listing, c_strides, columns_named, kind_of, operands
-from wengert.program.ir.opcode_table import OPCODES
+from wengert.program.ir.opcode_table import OPCODES, ROWS
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes import simplify
 
@@ -70,7 +70,10 @@ def _may_change(columns, i, call, products):
 @functools.cache
 def _columns():
     """Return which columns of each opcode hold value ids."""
-    return np.array([columns_named(op) for op in range(2048)])
+    found = np.zeros(2048, dtype=np.int64)
+    for op in ROWS:
+        found[op] = columns_named(op)
+    return found
 
 
 def _is_product(code, i, call):

@@ -157,8 +157,10 @@ class OperandPlan(Plan):
     def rename(self, f):
         key, aliases = self.renaming(f)
         self.aliases += aliases
-        code = f.__code__ if self.is_trial else rename(f.__code__, *key)
-        self.changed[id(f)] = code if self.is_trial or code is not f.__code__ else code.replace()  # see `originals`
+        known, code = read(f.__code__).latest, f.__code__
+        if not self.is_trial:
+            code = known[1].replace() if known[0] == key else rename(code, *key)  # a new one, see `originals`
+        self.changed[id(f)] = code if self.is_trial or code is not f.__code__ else code.replace()
 
     def recipe(self, f):
         swaps, *rest = super().recipe(f)
