@@ -8,7 +8,7 @@ The bits are those that NumPy computes: matrices are multiplied by the inner loo
 """
 
 cimport numpy as cnp
-from libc.math cimport isnan
+from libc.math cimport fabs, isnan
 
 import numpy as np
 
@@ -22,7 +22,9 @@ cdef enum:
     MAX_BROADCAST = 8           # axes of a broadcast product
     MAX_BROADCAST_SIZE = 4096   # elements; NumPy's loops are as fast beyond
 
-cdef type ndarray = np.ndarray, float64 = np.float64
+cdef double MODERATE = 1e150
+cdef type ndarray = np.ndarray, float64 = np.float64, complex128 = np.complex128
+cdef object np_multiply = np.multiply
 cdef Kernel matmul = Kernel(np.matmul, 0, 0, 0)
 
 
@@ -45,7 +47,25 @@ cpdef object strong_product(a, b):
         return float64(x)
     if type(a) is ndarray and type(b) is ndarray and is_double(a) and is_double(b):
         return strong_broadcast(a, b)
+    if is_moderate(a) and is_moderate(b):       # the product is finite: no warnings to silence, no NaN to replace
+        return np_multiply(a, b)
     return None
+
+
+cdef bint is_moderate(object x):
+    """Return whether `x` is a complex or real scalar, or an array of one, whose products are finite."""
+    cdef double *parts
+    cdef double value = 0.0
+    if is_one_double(x, MAX_BROADCAST, &value):
+        return fabs(value) < MODERATE
+    if type(x) is complex or type(x) is complex128:
+        return fabs(x.real) < MODERATE and fabs(x.imag) < MODERATE
+    if type(x) is not ndarray or cnp.PyArray_TYPE(<cnp.ndarray>x) != cnp.NPY_COMPLEX128:
+        return False
+    if cnp.PyArray_SIZE(<cnp.ndarray>x) != 1 or not cnp.PyArray_ISBEHAVED_RO(<cnp.ndarray>x):
+        return False
+    parts = <double *>cnp.PyArray_DATA(<cnp.ndarray>x)
+    return fabs(parts[0]) < MODERATE and fabs(parts[1]) < MODERATE
 
 
 cdef cnp.ndarray strong_of_arrays(cnp.ndarray a, cnp.ndarray b):
