@@ -33,6 +33,7 @@ import numpy as np
 import numpy.linalg as la
 import pytest
 from numpy import sin, zeros
+from wengert.core.rebind.bytecode import codes_in, decode, names_in, places, table_of
 from wengert.core.rebind.relocate import relocated
 
 from wengert.features import NAMING
@@ -1437,3 +1438,24 @@ def test_annotation_scopes_and_type_parameters_are_rebound():
     assert all(map(is_marked, rebound(held["f"])()))
     mine, z = rebound(held["h"])()
     assert mine == "mine" and is_marked(z)
+
+
+def nested_names(x):
+    def inner(y):
+        return la.norm(y) + sum(z for z in abs(y))
+
+    return inner(x) + np.cos(x)
+
+
+def test_names_of_nested_code_are_found():
+    codes = codes_in(nested_names.__code__)
+    assert [code.co_name for code in codes] == ["nested_names", "inner", "<genexpr>"]
+    assert names_in(nested_names.__code__) == [name for code in codes for name in code.co_names]
+    assert {"np", "cos", "la", "norm", "sum", "abs"} <= {*names_in(nested_names.__code__)}
+
+
+def test_instructions_are_chosen_by_opcode():
+    instructions = decode(nested_names.__code__)
+    chosen = {dis.opmap["LOAD_GLOBAL"], dis.opmap["RETURN_VALUE"]}
+    expected = [k for k, (_, op, _, _) in enumerate(instructions) if op in chosen]
+    assert places(instructions, table_of(chosen)) == expected != []

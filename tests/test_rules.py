@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -642,3 +644,21 @@ def test_strong_product_equals_numpy_except_at_zeros(form):
     assert type(found) is type(plain) and found.dtype == plain.dtype
     np.testing.assert_array_equal(found, np.where(spoiled, 0.0, plain))
     np.testing.assert_array_equal(np.signbit(found), np.signbit(np.where(spoiled, 0.0, plain)))
+
+
+COMPLEX_FACTORS = [*FACTORS.tolist(), 1 + 2j, complex(0.0, -1.5), complex(1e300, 1.0), complex(inf, nan), 0j, 1e160j]
+
+
+FORMS = {"Python": complex, "NumPy": np.complex128, "array": lambda z: np.array([z + 0j])}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_strong_product_of_single_complex_numbers_equals_numpy_except_at_zeros(form):
+    wengert.grad(np.sum)(np.ones(2))  # imports the core
+    for one, other in itertools.product(COMPLEX_FACTORS, COMPLEX_FACTORS):
+        a, b = np.array([one + 0j]), form(other)
+        plain = np.multiply(a, b)
+        spoiled = np.isnan(plain) & ((a == 0) | (np.asarray(b) == 0))
+        with np.errstate(all="raise", under="ignore"):
+            found = strong(a, b)
+        np.testing.assert_array_equal(found, np.where(spoiled, 0.0, plain))

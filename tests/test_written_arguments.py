@@ -5,9 +5,9 @@ import warnings
 
 import numpy as np
 import pytest
+from wengert.core.rebind.stores import written_parameters
 
 import wengert as wg
-from wengert.core.rebind.stores import written_parameters
 from wengert.errors import CompileWarning, MutatedInputWarning, TracedValueError
 
 pytestmark = pytest.mark.filterwarnings("ignore::wengert.MutatedInputWarning")
@@ -348,3 +348,25 @@ def test_parameters_that_code_writes_into(f, names):
 
 def test_recursive_functions_are_inspected_once():
     assert "y" in [_recursive.__code__.co_varnames[i] for i in written_parameters(_recursive)]
+
+
+def _adds_to_default(x, y=W):
+    y[0] = x[0]
+    return np.sum(x * y)
+
+
+def test_single_argument_needs_no_copy():
+    def f(x, n=2):
+        x[1:] = n * x[:-1]
+        return np.sum(x**2)
+
+    x = A0.copy()
+    for derivative in (wg.grad(f), wg.grad(wg.compile(f))):
+        np.testing.assert_allclose(derivative(x), [10.0 * A0[0], *(8.0 * A0[1:-1]), 0.0])
+        np.testing.assert_array_equal(x, A0)
+
+
+def test_store_into_default_raises_for_a_single_argument():
+    with pytest.raises(TracedValueError):
+        wg.grad(_adds_to_default)(A0.copy())
+    np.testing.assert_array_equal(W, np.arange(5.0))

@@ -226,8 +226,8 @@ class Plan(Inspected):
         classes = [value for value in nodes if isinstance(value, type)]
         for cls in classes:
             self.enter_proxy_class(cls, fresh)
-        for entry in fresh:  # all proxy classes exist now, so methods may hold instances of any of them
-            self.fill(*entry, memo)
+        for cls, methods, attributes in fresh:  # all exist now, so methods may hold instances of any of them
+            self.fill(cls, methods, attributes, memo)
         for alias in self.aliases:
             self.fill_alias(alias.name, alias.ref(), memo)
         return classes

@@ -35,28 +35,30 @@ _NONE = (0, None)
 #: attributes and results of methods that do not share memory with their array
 _APART = {"shape", "size", "ndim", "dtype", "nbytes", "itemsize", "strides", "flags"}
 _VIEWS = {"T", "mT", "flat", "base", "real", "imag", "view", "reshape", "ravel", "transpose", "swapaxes", "squeeze",
-          "diagonal", "data", "getfield"}  # fmt: skip
+          "diagonal", "data", "getfield"}
 _OWN_METHODS = {name for name in dir(np.ndarray) if not name.startswith("_")} - _VIEWS
 #: functions of NumPy whose result may share memory with their arguments
-_VIEWING = _VIEWS | {"asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "asarray_chkfinite", "require",
+_VIEWING = _VIEWS | {
+    "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "asarray_chkfinite", "require",
     "moveaxis", "rollaxis", "expand_dims", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "permute_dims",
     "broadcast_arrays", "split", "array_split", "hsplit", "vsplit", "dsplit", "unstack", "as_strided", "array",
     "sliding_window_view", "nditer", "ndenumerate", "matrix_transpose", "rot90", "flip", "flipud", "fliplr", "diag",
-    "nan_to_num", "trim_zeros", "astype"}  # fmt: skip
+    "nan_to_num", "trim_zeros", "astype",
+}
 _ITERATORS = {"list", "tuple", "zip", "enumerate", "iter", "next", "reversed", "sorted", "map", "filter", "dict", "set",
-              "getattr", "slice", "vars"}  # fmt: skip
+              "getattr", "slice", "vars"}
 #: functions that write into their first argument, and methods that write into their object
 _WRITING = {"copyto", "put", "place", "putmask", "put_along_axis", "fill_diagonal", "at", "shuffle"}
 _WRITING_METHODS = {"fill", "sort", "put", "partition", "itemset", "resize", "setfield", "byteswap", "clear", "update"}
-_OPERATORS = [sign for _, sign in dis._nb_ops]  # type: ignore[attr-defined]  # of BINARY_OP
+_OPERATORS = [sign for _, sign in dis._nb_ops]  # of BINARY_OP
 _IN_PLACE = {i for i, sign in enumerate(_OPERATORS) if sign.endswith("=")}
 _SUBSCRIPT = _OPERATORS.index("[]") if "[]" in _OPERATORS else -1
 _LEAVES = {"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD",
-           "JUMP_BACKWARD_NO_INTERRUPT"}  # fmt: skip
+           "JUMP_BACKWARD_NO_INTERRUPT"}
 _POPPING = "POP_", "END_FOR", "END_SEND"
 _FRESH = {"COMPARE_OP", "CONTAINS_OP", "IS_OP", "UNARY_NEGATIVE", "UNARY_NOT", "UNARY_INVERT", "UNARY_POSITIVE",
           "TO_BOOL", "FORMAT_VALUE", "FORMAT_SIMPLE", "BUILD_STRING", "IMPORT_NAME", "IMPORT_FROM", "BUILD_SLICE",
-          "LOAD_SMALL_INT", "LOAD_BUILD_CLASS", "LOAD_COMMON_CONSTANT"}  # fmt: skip
+          "LOAD_SMALL_INT", "LOAD_BUILD_CLASS", "LOAD_COMMON_CONSTANT"}
 cdef list _NAMES = [*dis.opname]
 cdef set _JUMPS = {op for op in (*dis.hasjrel, *dis.hasjabs) if op < 256}
 #: code without any of these cannot write into an argument

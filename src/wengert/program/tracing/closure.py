@@ -370,7 +370,9 @@ class Reading:
 class _Bare:
     """Stands for the `OperandPlan` of a function without operands that reaches nothing else to copy."""
 
-    originals, idle, spaces = (), {}, ()
+    originals: tuple = ()
+    idle: dict = {}
+    spaces: tuple = ()
 
 
 _BARE = _Bare()
