@@ -49,6 +49,7 @@ class NativeCall(NamedTuple):
     axes: tuple | None = None  # the order of the result's axes in which the kernel writes
     spare: int = 0  # doubles of memory for the kernel
     loop: tuple | None = None  # ufunc and signature, for the kernel "loop"
+    is_strided: bool = False  # whether operands are read where they are, with strides that are parameters
     work: float = 0.0  # nanoseconds, without packing
 
 

@@ -37,7 +37,8 @@ cdef int find_native_calls(Lowering low) except -1:
         op = low.op[i]
         if op == Op.CALL and i not in low.folds and not is_small_product(low, i):
             call = low.listing.calls[low.a[i]]
-            found = native_call(call, [type_of_value(low, u) for u in call.operands], *type_of_value(low, i))
+            found = (native_call(call, [type_of_value(low, u) for u in call.operands], *type_of_value(low, i))
+                     or matrix_product(low, i, call))
         elif op == Op.PACK and low.layout(i).kind == BOOLS and low.layout(i).is_c:
             offsets, values = low.listing.packs[low.b[i]]
             if low.a[i] >= 0 and not (low.layout(low.a[i]).is_c and low.layout(low.a[i]).kind == BOOLS):
@@ -49,6 +50,30 @@ cdef int find_native_calls(Lowering low) except -1:
             continue
         if found is not None and not (low.exact and found.kernel not in EXACT_KERNELS):
             low.natives[i] = found
+
+
+cdef object matrix_product(Lowering low, Py_ssize_t i, call):
+    """Return a product of matrices or vectors by the inner loop of `numpy.matmul`, which calls BLAS; None for others."""
+    cdef Py_ssize_t m, k, n
+    product = product_of(call)
+    if product not in ("matmul", "dot", "vdot") or low.exact or not (low.is_scalar(i) or low.layout(i).is_c):
+        return None
+    left, right = [factor_of(low, argument, call.operands) for argument in call.args]
+    if left is None or right is None:
+        return None
+    if product == "vdot":
+        left, right = factors_of(low, call)
+        if len(left[2]) > 1 or len(right[2]) > 1:
+            return None
+    m, k, n = product_sizes(left[2], right[2])
+    if k == 0 or m * n != (1 if low.is_scalar(i) else math.prod(low.layout(i).shape)):
+        return None
+    rows = left[3] if len(left[3]) == 2 else [k * left[3][0], left[3][0]]
+    columns = right[3] if len(right[3]) == 2 else [right[3][0], 1]
+    steps = 0, 0, 0, *rows, *columns, n, 1
+    operands = [Packed(argument, FLOAT, shape) for argument, (_, _, shape, _) in zip(call.args, (left, right))]
+    return NativeCall("loop", (*operands,), (0, 1, 4, 0, 1, m, k, n, *[8 * step for step in steps]), FLOAT,
+                      loop=(np.matmul, (FLOAT,) * 3), is_strided=True, work=PRODUCT * m * k * n)
 
 
 cdef bint is_native_function(Lowering low, Py_ssize_t i) except -1:
@@ -78,6 +103,8 @@ cdef int emit_native(Lowering low, Py_ssize_t i) except -1:
     values = low.listing.calls[low.a[i]].operands if low.op[i] == Op.CALL else low.operands(i)
     result = native_result(low, i, found) if low.op[i] != Op.GUARD else None
     operands = [native_operand(low, given, values) for given in found.operands]
+    if found.is_strided:
+        operands = [(*operand[:-1], True) for operand in operands]
     emit_python(low, i)
     step = low.emitted.pop()[1]
     (<PythonStep>step).is_native = True

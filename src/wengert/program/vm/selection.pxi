@@ -216,19 +216,28 @@ cdef list factors_of(Lowering low, call):
 
 
 cdef tuple factor_of(Lowering low, argument, operands):
-    """Return value or constant of a factor, shape, and strides in elements; None if it is no matrix of doubles."""
+    """Return value or constant of a factor, shape, and strides in elements; None if it is no matrix of doubles.
+
+    Leading axes of length 1 are dropped.
+    """
     cdef Layout layout
     if type(argument) is Operand:
         u = operands[argument.position]
         if low.is_scalar(u):
             return None
         layout = low.layout(u)
-        if layout.kind != DOUBLES or not 0 < layout.ndim < 3 or any([step % 8 for step in layout.strides]):
+        constant, shape, strides = None, layout.shape, layout.strides
+        if layout.kind != DOUBLES or any([step % 8 for step in strides]):
             return None
-        return u, None, layout.shape, [step // 8 for step in layout.strides]
-    if type(argument) is not np.ndarray or argument.dtype != np.float64 or not 0 < argument.ndim < 3:
+    elif type(argument) is np.ndarray and argument.dtype == np.float64:
+        u, constant, shape, strides = -1, argument, argument.shape, c_strides(argument.shape, 8)
+    else:
         return None
-    return -1, argument, argument.shape, [*argument.shape[1:], 1]
+    while len(shape) > 2 and shape[0] == 1:
+        shape, strides = shape[1:], strides[1:]
+    if not 0 < len(shape) < 3:
+        return None
+    return u, constant, shape, [step // 8 for step in strides]
 
 
 cdef int emit_product(Lowering low, Py_ssize_t i) except -1:
