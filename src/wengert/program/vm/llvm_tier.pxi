@@ -65,7 +65,7 @@ cdef int build_llvm(Machine vm) except -1:
         vm.report.refused.append("exact programs run NumPy's own loops")
         return 0
     listing = pipeline.run("llvm", listing, pipeline.Options(disabled=vm.disabled)).code
-    cdef Lowering low = Lowering(listing, False)
+    cdef Lowering low = Lowering(listing, False, True)
     cdef list steps = [described(given) for given in low.emitted]
     emitted, extra, code = jit.compile_kernels(jit.Kernels(
         steps,

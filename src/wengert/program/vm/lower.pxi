@@ -14,6 +14,7 @@ cdef class Lowering:
 
     cdef object listing
     cdef bint exact
+    cdef bint for_llvm              # whether vector code is compiled, which gains nothing from paired operations
     cdef int16_t[::1] op
     cdef int32_t[::1] a, b, c, type
     cdef bint has_columns           # whether these are copies
@@ -50,9 +51,9 @@ cdef class Lowering:
     cdef int chunks, sums, pointers, axes   # maxima over vector steps
     cdef Py_ssize_t blocks          # maximum number of partial sums over blocks
 
-    def __init__(self, listing, bint exact):
+    def __init__(self, listing, bint exact, bint for_llvm=False):
         self.listing = listing
-        self.exact = exact
+        self.exact, self.for_llvm = exact, for_llvm
         if isinstance(listing, Listing):        # tests pass other classes
             self.op, self.a, self.b, self.c, self.type = (<Listing>listing).columns()
         else:

@@ -154,7 +154,8 @@ cdef extern from "vm_loops.h" nogil:
         WG_M_POSITIVE, WG_M_LOOP, WG_M_LOAD, WG_M_LOAD_BOOL, WG_M_GUARD, WG_M_GUARD_INT, WG_M_END
         WG_ERFC, WG_POWER, WG_SQRT, WG_RECIPROCAL, WG_DIVIDE, WG_LOG
         WG_M_EXACT, WG_M_GET, WG_M_PUT, WG_M_GET_BOOL, WG_M_PUT_BOOL, WG_M_SUM, WG_M_GATHER
-        WG_M_ONE, WG_M_FOLD, WG_M_SUM_ROWS, WG_M_GET_ROWS, WG_M_PUT_ROWS, WG_M_GET_BOOL_ROWS, WG_M_PUT_BOOL_ROWS
+        WG_M_ONE, WG_M_FOLD, WG_M_SUM_ROWS, WG_M_GET_ROWS, WG_M_PUT_ROWS, WG_M_GET_BOOL_ROWS, WG_M_PUT_BOOL_ROWS,
+        WG_M_ADD, WG_M_MULTIPLY, WG_M_STRONG
 
     enum:
         WG_DEBUG, WG_FENCE
@@ -166,6 +167,7 @@ cdef extern from "vm_loops.h" nogil:
 
     const wg_named_op wg_named_ops[]
     int wg_machine_op(int op)
+    int wg_pair_op(int first, int second, int side)
     bint wg_is_vector_code(int op)
     bint wg_is_correctly_rounded(int op)
     int wg_call_helpers(int wanted)

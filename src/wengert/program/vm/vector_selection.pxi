@@ -4,6 +4,7 @@
 # adjacent, and otherwise copied to a temporary chunk, which is reused after its last use within the step.
 
 cdef int MAX_SHORT_ROW = 64         # length of the inner axis up to which several rows share a chunk
+cdef set COMMUTED = {WG_M_ADD + 2, WG_M_MULTIPLY + 2, WG_M_STRONG + 2}       # a scalar and an array
 cdef list FIRST = [0.0, -math.inf, math.inf]        # neutral elements of the reductions of WG_M_FOLD
 
 
@@ -55,6 +56,8 @@ cdef class Chunks:
     cdef int rows                   # rows per chunk if the inner axis is short, else 1
     cdef set folded                 # reduced axes
     cdef int places                 # walk of the indices of a gather; -1: none
+    cdef int32_t computed           # the last member that is an operation of two operands, and its line of code
+    cdef Py_ssize_t computed_at
 
     def __init__(self, Lowering low, tuple shape, Step step=None):
         cdef Py_ssize_t m, count = 2        # limit on the number of values
@@ -63,7 +66,7 @@ cdef class Chunks:
             for m in range(step.members.shape[0]):
                 count += 1 + low.first[step.members[m] + 1] - low.first[step.members[m]]
         self.low, self.shape = low, shape
-        self.places, self.rows = -1, 1
+        self.places, self.rows, self.computed_at = -1, 1, -1
         self.strides, self.fills, self.sums = [], [], []
         # at most two walks per value, of its elements and of its memory, and four chunks
         self.room = take(count * (sizeof(InStep) + 2 * sizeof(Walk) + 5 * sizeof(int32_t)))
@@ -383,6 +386,7 @@ cdef class Chunks:
         cdef int slots[3]
         cdef bint is_array[3]
         cdef bint is_one = self.is_for_one(i), loop = low.in_loop(op, False)
+        cdef Py_ssize_t start = self.lines
         for m in range(n):
             is_array[m] = not low.is_scalar(operands[m]) or self.at(operands[m]).fill >= 0
         if reads[op] == 3 and operands[0] != operands[1]:   # a row-constant operand beside an array counts as scalar
@@ -406,10 +410,44 @@ cdef class Chunks:
         else:
             if n == 2:
                 code += 0 if is_array[0] and is_array[1] else 1 if is_array[0] else 2
-            self.line(code, slots[0], slots[n - 1], v.place)
+                if code in COMMUTED:
+                    code, slots[0], slots[1] = code - 1, slots[1], slots[0]
+            if n != 2 or is_one:
+                self.line(code, slots[0], slots[1 if n == 2 else 0], v.place)
+            elif not self.pair(code, slots, t, start, v.place):
+                self.line(code, slots[0], slots[1], v.place)
+                self.computed, self.computed_at = <int32_t>i, self.lines - 1
         for m in range(n):
             self.release(operands[m], t)
         return 0
+
+    cdef bint pair(self, int code, const int *slots, Py_ssize_t t, Py_ssize_t start, int place) except -1:
+        """Join member `t` with the operation before it in one loop, if nothing else reads its result; whether it did.
+
+        Lines from `start` on load the operands of member `t`.
+        """
+        cdef wg_code *words = <wg_code *>self.code.data
+        cdef wg_code first
+        cdef InStep *v
+        cdef int op
+        cdef Py_ssize_t k
+        if self.computed_at != start - 1 or start == 0 or slots[0] == slots[1] or self.low.for_llvm:
+            return False
+        first, v = words[start - 1], self.at(self.computed)
+        if v.last != t or v.target >= 0 or first.y != slots[0] and first.y != slots[1]:
+            return False
+        op = wg_pair_op(first.op, code, first.y == slots[1])
+        if op < 0:
+            return False
+        for k in range(start, self.lines):                  # a loaded operand may have taken the place of a or b
+            if words[k].y >= self.walk_count + self.number_count and words[k].y in (first.a, first.b):
+                return False
+        for k in range(start, self.lines):
+            words[k - 1] = words[k]
+        self.lines -= 1
+        self.line(op, first.a, first.b, place)
+        self.line(0, slots[1] if first.y == slots[0] else slots[0], 0, 0)
+        return True
 
     cdef int emit_ternary(self, Py_ssize_t i, const int *slots, const bint *is_array) except -1:
         """Emit an operation of three operands; unused ones need a valid pointer too."""

@@ -374,6 +374,20 @@ WG_VM_CLONES static void wg_chunk(const wg_code *c, ptrdiff_t count, double **P,
             WG_LOGIC_UNARY(WG_VECTOR1)
             WG_LOGIC_BINARY(WG_VECTOR2)
             WG_VECTOR3(SELECT, a != 0.0 ? b : y)
+#define WG_PAIR(name, first, a_at, b_at, z_at, second)                      \
+    case WG_M_##name: {                                                     \
+        const double a0 = *A, b0 = *(B = P[c->b]), z0 = *(Z = P[(++c)->a]); \
+        (void)a0, (void)b0, (void)z0;                                       \
+        WG_EACH {                                                           \
+            const double a = a_at, b = b_at, z = z_at, t = first;           \
+            Y[i] = second;                                                  \
+        }                                                                   \
+    } break;
+#define R(name, first, a_at, b_at, second)               \
+    WG_PAIR(name, first, a_at, b_at, Z[i], second)       \
+    WG_PAIR(name##_Z, first, a_at, b_at, z0, second)
+            WG_PAIRS(R)
+#undef R
         case WG_M_LOOP:
             wg_chunk_loop(c, P, n, &w->loops[c[1].a]);
             c++;
@@ -611,6 +625,27 @@ int wg_machine_op(int op) {
 #undef R
     default: return -1;
     }
+}
+
+/* Return the opcode of two operations in one loop, the result of the first being operand `side` of the second; or -1.
+ * Both may have a scalar operand; for commutative first operations it must be the second one. */
+int wg_pair_op(int first, int second, int side) {
+    int base, other, is_scalar;
+    switch (first) {
+#define R(name) case WG_M_##name: base = WG_M_##name##_ADD; break;
+        R(ADD) R(ADD_VS) R(SUBTRACT) R(SUBTRACT_VS) R(SUBTRACT_SV) R(MULTIPLY) R(MULTIPLY_VS) R(STRONG) R(STRONG_VS)
+#undef R
+    default: return -1;
+    }
+    switch (second) {
+#define R(name, on_left, on_right)                                                    \
+    case WG_M_##name: other = side ? on_right : on_left, is_scalar = 0; break;        \
+    case WG_M_##name##_VS: case WG_M_##name##_SV: other = side ? on_right : on_left, is_scalar = 1; break;
+        R(ADD, 0, 0) R(SUBTRACT, 1, 2) R(MULTIPLY, 3, 3) R(STRONG, 4, 4)
+#undef R
+    default: return -1;
+    }
+    return base + 2 * other + is_scalar;
 }
 
 const wg_named_op wg_named_ops[] = {

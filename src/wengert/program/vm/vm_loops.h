@@ -45,6 +45,26 @@ enum { WG_FENCE = 0 };
     R(OR, ((a != 0.0) | (b != 0.0)) ? 1.0 : 0.0)             \
     R(STRONG, ((a == 0.0) | (b == 0.0)) ? 0.0 : a * b)
 
+/* Pairs of operations in one loop, which saves storing and loading t = a op b, the operand of t op z. Scalars among a and b
+ * as below, and _Z: z is a scalar. P(name of the pair, a op b, a, b, t op z); a0 and b0 are scalars. */
+#define WG_SECONDS(P, FIRST, first, a, b)                    \
+    P(FIRST##_ADD, first, a, b, t + z)                       \
+    P(FIRST##_SUBTRACT, first, a, b, t - z)                  \
+    P(FIRST##_SUBTRACTED, first, a, b, z - t)                \
+    P(FIRST##_MULTIPLY, first, a, b, t * z)                  \
+    P(FIRST##_STRONG, first, a, b, WG_STRONG_PRODUCT(t, z))
+#define WG_STRONG_PRODUCT(a, b) (((a) == 0.0) | ((b) == 0.0) ? 0.0 : (a) * (b))
+#define WG_PAIRS(P)                                                         \
+    WG_SECONDS(P, ADD, a + b, A[i], B[i])                                   \
+    WG_SECONDS(P, ADD_VS, a + b, A[i], b0)                                  \
+    WG_SECONDS(P, SUBTRACT, a - b, A[i], B[i])                              \
+    WG_SECONDS(P, SUBTRACT_VS, a - b, A[i], b0)                             \
+    WG_SECONDS(P, SUBTRACT_SV, a - b, a0, B[i])                             \
+    WG_SECONDS(P, MULTIPLY, a * b, A[i], B[i])                              \
+    WG_SECONDS(P, MULTIPLY_VS, a * b, A[i], b0)                             \
+    WG_SECONDS(P, STRONG, WG_STRONG_PRODUCT(a, b), A[i], B[i])              \
+    WG_SECONDS(P, STRONG_VS, WG_STRONG_PRODUCT(a, b), A[i], b0)
+
 /* The VM's opcodes. _VS, _SV: a vector and a scalar, a scalar and a vector; _PA, _PB: partials in a and b. */
 enum {
 #define R(NAME, ...) WG_M_##NAME, WG_M_##NAME##_PA,
@@ -83,6 +103,9 @@ enum {
     WG_M_SUM_ROWS,    /* SUM row by row */
     WG_M_FOLD, /* reduce into the array at y; b: 2 * function, + 1 to accumulate; next record: row length, 0 for the
                   whole chunk, and the strides of y in bytes across rows and along them */
+#define R(name, ...) WG_M_##name, WG_M_##name##_Z, /* z in the next record */
+    WG_PAIRS(R)
+#undef R
     WG_M_OPS
 };
 
@@ -157,6 +180,7 @@ typedef struct wg_space {
 ptrdiff_t wg_run(const wg_step *steps, ptrdiff_t i, ptrdiff_t count, const wg_space *w, int32_t *failed);
 /* Return the VM's opcode for a row of kernels.h or a partial, or -1. */
 int wg_machine_op(int op);
+int wg_pair_op(int first, int second, int side);
 /* VM opcodes of other elementwise instructions and of constant powers, by name; ends with a null name. */
 typedef struct {
     const char *name;
