@@ -63,7 +63,7 @@ cdef class Bounds:
         return self.expect(i == len(rows) - 1, "code after the end")
 
     cdef int vector(self, tuple given) except -1:
-        _, _, dims, strides, walk, number, fill, sums, first, chunks, _, _ = given
+        _, _, dims, strides, walk, number, fill, sums, first, chunks, _, _, _ = given
         for (slot, array), steps in zip(walk, strides):
             self.spread(array, dims, steps, self.arrays[array][2])
         self.among_slots([slot for _, slot in number + fill])

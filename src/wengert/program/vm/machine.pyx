@@ -114,7 +114,7 @@ cdef extern from "vm_loops.h" nogil:
         const wg_code *code
         Py_ssize_t count
         double work
-        int ndim, first, chunks, walks, numbers, fills, sums, rows
+        int ndim, first, chunks, walks, numbers, fills, sums, rows, pitch
         const Py_ssize_t *shape
         const Py_ssize_t *strides
         const int32_t *walk

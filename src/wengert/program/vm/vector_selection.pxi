@@ -4,6 +4,7 @@
 # adjacent, and otherwise copied to a temporary chunk, which is reused after its last use within the step.
 
 cdef int MAX_SHORT_ROW = 64         # length of the inner axis up to which several rows share a chunk
+cdef double MOVE_ROWS = 2.5         # cost of copying rows to a chunk or back, relative to that of an operation
 cdef set COMMUTED = {WG_M_ADD + 2, WG_M_MULTIPLY + 2, WG_M_STRONG + 2}       # a scalar and an array
 cdef list FIRST = [0.0, -math.inf, math.inf]        # neutral elements of the reductions of WG_M_FOLD
 
@@ -54,6 +55,8 @@ cdef class Chunks:
     cdef list more                  # constants that fill a chunk: (slot of chunk, slot of scalar)
     cdef int chunks                 # number of temporary chunks
     cdef int rows                   # rows per chunk if the inner axis is short, else 1
+    cdef Py_ssize_t pitch           # elements from one of these rows to the next
+    cdef Py_ssize_t members         # instructions, if rows may be apart
     cdef set folded                 # reduced axes
     cdef int places                 # walk of the indices of a gather; -1: none
     cdef int32_t computed           # the last member that is an operation of two operands, and its line of code
@@ -151,7 +154,35 @@ cdef class Chunks:
         self.strides = [[s[group[-1]] for group in joined] or [8] for s in self.strides]
         self.set_inner()
         if len(self.dims) > 1 and 0 < self.dims[-1] <= MAX_SHORT_ROW and self.places < 0 and not self.low.exact:
-            self.rows = WG_CHUNK // self.dims[-1]
+            self.set_pitch()
+        return 0
+
+    cdef int set_pitch(self) except -1:
+        """Choose how far the rows of a chunk are apart.
+
+        Arrays of which the rows are as far apart are read in place, together with what is between the rows, as the
+        neighbours of an element are in stencils. Results are not stored there.
+        """
+        cdef Py_ssize_t width = self.dims[-1], pitch
+        cdef int w
+        cdef double least = 0.0, cost
+        cdef Py_ssize_t best = width
+        pitches = {width}
+        if self.members and not self.folded:
+            for w in range(self.walk_count):
+                if not self.walks[w].is_written and self.walks[w].inner == 8 and self.strides[w][-2] % 8 == 0:
+                    pitches.add(self.strides[w][-2] // 8)
+        for pitch in sorted(pitches):
+            if width <= pitch <= min(2 * width, WG_CHUNK // 2):
+                self.pitch = pitch
+                cost = 0.0
+                for w in range(self.walk_count):
+                    cost += 0.0 if self.is_direct(w, self.walks[w].is_written) else MOVE_ROWS
+                cost += self.members * (<double>pitch / width)
+                if least == 0.0 or cost < least:
+                    least, best = cost, pitch
+        self.pitch = best
+        self.rows = (WG_CHUNK - width) // self.pitch + 1
         return 0
 
     cdef int set_inner(self) except -1:
@@ -162,11 +193,16 @@ cdef class Chunks:
 
     cdef bint is_regular(self, int w) except -1:
         """Return whether an array is regularly strided across the rows of a chunk."""
-        return self.rows == 1 or self.strides[w][-2] == self.walks[w].inner * self.dims[-1]
+        return self.pitch == 0 or self.strides[w][-2] == self.walks[w].inner * self.pitch
 
-    cdef bint is_direct(self, int w) except -1:
+    cdef bint has_gaps(self) except -1:
+        """Return whether there is something between the rows of a chunk, which must not be stored."""
+        return self.pitch != 0 and self.pitch != self.dims[-1]
+
+    cdef bint is_direct(self, int w, bint is_target) except -1:
         """Return whether code accesses this array in place, without a temporary chunk."""
-        return self.walks[w].kind == DOUBLES and self.walks[w].inner == sizeof(double) and self.is_regular(w)
+        return (self.walks[w].kind == DOUBLES and self.walks[w].inner == sizeof(double) and self.is_regular(w)
+                and not (is_target and self.has_gaps()))
 
     cdef int new_chunk(self) noexcept:
         if self.free_count:
@@ -198,23 +234,23 @@ cdef class Chunks:
     cdef int chunk_at(self, int w) except -1:
         """Return a slot with elements of an array."""
         cdef int slot = w
-        if not self.is_direct(w):
+        if not self.is_direct(w, False):
             slot = self.new_chunk()
             self.move(WG_M_GET if self.walks[w].kind == DOUBLES else WG_M_GET_BOOL, w, w, slot)
         return slot
 
     cdef int move(self, int op, int w, int source, int target) except -1:
         """Copy elements from a walk to a chunk or back."""
-        if self.is_regular(w):
+        if self.is_regular(w) and not (self.has_gaps() and op in (WG_M_PUT, WG_M_PUT_BOOL)):
             self.line(op, source, <int32_t>self.walks[w].inner, target)
         else:
             self.line(op + WG_M_GET_ROWS - WG_M_GET, source, <int32_t>self.walks[w].inner, target)
-            self.line(0, self.dims[-1], self.strides[w][-2], 0)
+            self.line(0, self.dims[-1], self.strides[w][-2], <int32_t>self.pitch)
         return 0
 
     cdef int put(self, int slot, int w) except -1:
         """Store a chunk to an array."""
-        if self.is_direct(w):
+        if self.is_direct(w, True):
             if slot != w:
                 self.line(WG_M_POSITIVE, slot, slot, w)
         else:
@@ -271,6 +307,7 @@ cdef class Chunks:
 
     cdef int emit(self, Step step) except -1:
         cdef Py_ssize_t t
+        cdef bint has_sum = False
         cdef int32_t u
         cdef InStep *v
         for t in range(step.members.shape[0]):
@@ -279,6 +316,8 @@ cdef class Chunks:
             self.find_operands(step.members[t], t)
         for t in range(step.members.shape[0]):
             self.find_results(step.members[t])
+            has_sum = has_sum or self.low.op[step.members[t]] == Op.SUM
+        self.members = 0 if has_sum or self.low.for_llvm else step.members.shape[0]
         self.order_axes()
         for u in self.fills:
             v = self.at(u)
@@ -344,10 +383,10 @@ cdef class Chunks:
         if op == Op.PLACE:
             if not low.is_scalar(low.c[i]):
                 stored = self.at(low.c[i])
-                if (stored.is_member and stored.target < 0 and not low.needed[low.c[i]] and self.is_direct(v.walk)
+                if (stored.is_member and stored.target < 0 and not low.needed[low.c[i]] and self.is_direct(v.walk, True)
                         and low.layout(low.c[i]).kind == DOUBLES):
                     stored.target = v.walk
-        elif op != Op.SUM and op != Op.CALL and low.needed[i] and self.is_direct(v.walk):
+        elif op != Op.SUM and op != Op.CALL and low.needed[i] and self.is_direct(v.walk, True):
             v.target = v.walk
         return 0
 
@@ -521,7 +560,7 @@ cdef class Chunks:
             low.blocks = max(low.blocks, (self.dims[0] // block + 1) * len(self.sums))
         # tuples of integers, which the garbage collector untracks
         low.emitted.append((WG_VECTOR, code, tuple(self.dims), tuple([tuple(s) for s in self.strides]), walk, number,
-                            tuple(fill), tuple(self.sums), first, self.chunks, self.rows, block))
+                            tuple(fill), tuple(self.sums), first, self.chunks, self.rows, self.pitch, block))
         return 0
 
     cdef Py_ssize_t block(self) except -1:

@@ -262,17 +262,17 @@ static void wg_fold(const wg_code *c, const double *a, char *y, ptrdiff_t n) {
 
 /* Load short rows to a chunk. */
 static void wg_get_rows(const wg_code *c, const char *a, double *to, ptrdiff_t n) {
-    const ptrdiff_t length = c[1].a, down = c[1].b, along = c->b;
+    const ptrdiff_t length = c[1].a, down = c[1].b, pitch = c[1].y, along = c->b;
     ptrdiff_t i, done;
     if (down == 0) { /* the same row repeated: double the filled part */
         for (i = 0; i < length; i++) to[i] = *(const double *)(a + i * along);
-        for (done = length; done < n; done += i) {
+        for (done = pitch; done < n; done += i) {
             i = done < n - done ? done : n - done;
             memcpy(to + done, to, i * sizeof(double));
         }
         return;
     }
-    for (done = 0; done < n; done += length, a += down, to += length) {
+    for (done = 0; done < n; done += pitch, a += down, to += pitch) {
         if (along == 0 && done + length + 4 <= n) { /* four at a time; the excess is overwritten by the next row */
             const double x = *(const double *)a;
             for (i = 0; i < length; i += 4) to[i] = x, to[i + 1] = x, to[i + 2] = x, to[i + 3] = x;
@@ -285,9 +285,9 @@ static void wg_get_rows(const wg_code *c, const char *a, double *to, ptrdiff_t n
 
 /* Store short rows of doubles or bools, or load bools. */
 static void wg_move_rows(const wg_code *c, const char *a, char *y, ptrdiff_t n) {
-    const ptrdiff_t length = c[1].a, down = c[1].b, along = c->b;
+    const ptrdiff_t length = c[1].a, down = c[1].b, pitch = c[1].y, along = c->b;
     ptrdiff_t i, done;
-    for (done = 0; done < n; done += length)
+    for (done = 0; done < n; done += pitch)
         if (c->op == WG_M_PUT_ROWS) {
             if (along == sizeof(double) && length >= WG_MIN_MEMCPY)
                 memcpy(y, a + done * sizeof(double), length * sizeof(double));
@@ -442,7 +442,8 @@ static void wg_vector(const wg_step *s, const wg_space *w, ptrdiff_t from, ptrdi
     /* a chunk is part of a row, or several short rows */
     const int ndim = s->ndim, outer = s->rows > 1 ? ndim - 2 : ndim - 1;
     const ptrdiff_t first = outer > 0 ? 0 : from, last = outer > 0 ? s->shape[outer] : to;
-    const ptrdiff_t width = s->rows > 1 ? s->shape[outer + 1] : 1, most = s->rows > 1 ? s->rows : WG_CHUNK;
+    const ptrdiff_t most = s->rows > 1 ? s->rows : WG_CHUNK, pitch = s->rows > 1 ? s->pitch : 1;
+    const ptrdiff_t gap = s->rows > 1 ? s->pitch - s->shape[outer + 1] : 0;
     double **P = w->chunk;
     ptrdiff_t *index = w->index, i;
     int m, d;
@@ -451,7 +452,7 @@ static void wg_vector(const wg_step *s, const wg_space *w, ptrdiff_t from, ptrdi
     for (m = 0; m < s->fills; m++) {
         double *chunk = P[s->fill[2 * m]];
         const double x = w->slots[s->fill[2 * m + 1]];
-        for (i = 0; i < most * width && i < (last - first) * width; i++) chunk[i] = x;
+        for (i = 0; i < most * pitch - gap && i < (last - first) * pitch - gap; i++) chunk[i] = x;
     }
     for (m = 0; m < s->sums; m++) w->sums[m] = 0.0;
     for (d = 0; d < ndim; d++) {
@@ -467,7 +468,7 @@ static void wg_vector(const wg_step *s, const wg_space *w, ptrdiff_t from, ptrdi
                 for (d = 0; d < outer; d++) p += index[d] * strides[d];
                 P[s->walk[2 * m]] = (double *)p;
             }
-            wg_chunk(s->code, s->count, P, (last - i < most ? last - i : most) * width, w);
+            wg_chunk(s->code, s->count, P, (last - i < most ? last - i : most) * pitch - gap, w);
         }
         for (d = outer - 1; d >= 0 && ++index[d] == (d ? s->shape[d] : to); d--) index[d] = 0;
         if (d < 0) break;

@@ -96,7 +96,7 @@ enum {
     WG_M_SUM,         /* add to accumulator b */
     WG_M_GATHER,      /* elements of b at the indices in a */
     WG_M_ONE,         /* the next instruction computes the first element only, as the chunk is constant */
-    WG_M_GET_ROWS,    /* GET, PUT ... for several short rows; next record: row length and stride in bytes */
+    WG_M_GET_ROWS,    /* GET, PUT ... for several short rows; next record: row length, stride in bytes, and pitch */
     WG_M_PUT_ROWS,
     WG_M_GET_BOOL_ROWS,
     WG_M_PUT_BOOL_ROWS,
@@ -137,6 +137,7 @@ typedef struct {
     /* VECTOR: temporary chunks in the slots [first, first + chunks), and tables */
     int ndim, first, chunks, walks, numbers, fills, sums;
     int rows;                 /* rows per chunk if inner axes are short, else 1 */
+    int pitch;                /* elements from one row to the next within a chunk; what is between rows is not stored */
     const ptrdiff_t *shape;   /* inner axis last */
     const ptrdiff_t *strides; /* ndim per walk */
     const int32_t *walk;      /* (pointer slot, array) */
