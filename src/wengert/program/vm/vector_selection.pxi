@@ -293,6 +293,12 @@ cdef class Chunks:
                 return False
         return <int>low.op[i] in PLAIN
 
+    cdef bint has_scalar_divisor(self, Py_ssize_t i) except -1:
+        """Return whether a member is the partial of a quotient in a divisor that is constant along rows."""
+        cdef Lowering low = self.low
+        return (low.op[i] == Op.PARTIAL + 2 * WG_DIVIDE + 1 and not low.exact and not low.for_llvm
+                and (low.is_scalar(low.b[i]) or self.is_one_a_row(low.b[i])))
+
     cdef bint needs_chunk(self, Py_ssize_t i) noexcept:
         """Return whether scalar operands must fill a chunk; most operations accept one scalar beside an array."""
         cdef Lowering low = self.low
@@ -425,6 +431,7 @@ cdef class Chunks:
         cdef int slots[3]
         cdef bint is_array[3]
         cdef bint is_one = self.is_for_one(i), loop = low.in_loop(op, False)
+        cdef bint by_scalar = self.has_scalar_divisor(i) and not is_one
         cdef Py_ssize_t start = self.lines
         for m in range(n):
             is_array[m] = not low.is_scalar(operands[m]) or self.at(operands[m]).fill >= 0
@@ -433,7 +440,10 @@ cdef class Chunks:
                 if is_array[m] and is_array[1 - m]:
                     is_array[m] = not self.is_one_a_row(operands[m])
         for m in range(n):
-            slots[m] = self.chunk_of(operands[m]) if is_array[m] and not is_one else self.slot_of(operands[m])
+            if is_array[m] and not is_one and not (by_scalar and m == 0):
+                slots[m] = self.chunk_of(operands[m])
+            else:
+                slots[m] = self.slot_of(operands[m])
         if not (loop or reads[op] == 7 or low.exact and Op.PARTIAL <= op < Op.INPUT):
             for m in range(n):                              # the result may reuse the chunk of an operand
                 self.release(operands[m], t)
@@ -441,7 +451,9 @@ cdef class Chunks:
         if is_one:
             v.is_one = True
             self.line(WG_M_ONE, 0, 0, v.place)
-        if reads[op] == 7:
+        if by_scalar:
+            self.line(WG_M_QUOTIENT, slots[1], slots[0], v.place)
+        elif reads[op] == 7:
             self.emit_ternary(i, slots, is_array)
         elif loop:
             self.line(WG_M_LOOP, slots[0], slots[n - 1], v.place)

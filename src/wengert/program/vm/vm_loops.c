@@ -149,6 +149,9 @@ static int32_t wg_numbers(const wg_code *c, double *S, char **where, const wg_lo
 #endif
 #define WG_EACH WG_EACH_OF(n)
 
+/* Numbers of which the reciprocal is accurate. */
+#define WG_MIN_INVERTED 1e-300
+
 static double wg_chunk_sum(const double *x, ptrdiff_t n) {
     double part[8] = {0.0};
     ptrdiff_t i, m;
@@ -396,6 +399,13 @@ WG_VM_CLONES static void wg_chunk(const wg_code *c, ptrdiff_t count, double **P,
             w->partial(c[1].b >> 1, c[1].y, c[1].b & 1, 0, n, w->ones, A, P[c->b], P[c[1].a], Y);
             c++;
             break;
+        case WG_M_QUOTIENT: {
+            const double b = *P[c->b], r = 1.0 / b;
+            if (fabs(b) > WG_MIN_INVERTED && fabs(b) < 1.0 / WG_MIN_INVERTED)
+                WG_EACH Y[i] = -A[i] * r;
+            else
+                WG_EACH Y[i] = -A[i] / b;
+        } break;
         case WG_M_GET:
             if (c->b == 0) {
                 const double x = *A;

@@ -95,6 +95,7 @@ enum {
     WG_M_PUT_BOOL,
     WG_M_SUM,         /* add to accumulator b */
     WG_M_GATHER,      /* elements of b at the indices in a */
+    WG_M_QUOTIENT,    /* partial of a quotient with a scalar divisor b, of which it is the result a */
     WG_M_ONE,         /* the next instruction computes the first element only, as the chunk is constant */
     WG_M_GET_ROWS,    /* GET, PUT ... for several short rows; next record: row length, stride in bytes, and pitch */
     WG_M_PUT_ROWS,
