@@ -158,6 +158,53 @@ def check(got, expected, exact):
         assert ulp_apart(got, expected).max() <= 4
 
 
+STRONG = ("strong", lambda a, b: np.where((a == 0.0) | (b == 0.0), 0.0, a * b))
+PAIRED = [("add", np.add), ("subtract", np.subtract), ("multiply", np.multiply), STRONG]
+
+
+@pytest.mark.parametrize(("first", "value"), PAIRED, ids=[name for name, _ in PAIRED])
+@pytest.mark.parametrize(("second", "result"), PAIRED, ids=[name for name, _ in PAIRED])
+def test_pairs_of_operations_have_the_bits_of_two(first, value, second, result):
+    """An operation and the only one that reads its result, with arrays and scalars in all places."""
+    x = [np.resize(np.array([0.0, -0.0, 1.5, -2.0, math.inf, math.nan, 1e-310, 3.0]), 1200) for k in range(3)]
+    x = [array[k * (k + 2) // 2 :][:1100] * (1.0 + k // 2) for k, array in enumerate(x)]
+    for scalars in range(7):
+        for side in range(2):
+            listing = Listing()
+            t = listing.kind(1100)
+            given = [3.0 - k if scalars >> k & 1 else array for k, array in enumerate(x)]
+            a, b, z = [listing.const(y) if np.ndim(y) == 0 else listing.input(t) for y in given]
+            if scalars & 3 == 3:
+                continue
+            opcode = [Op.STRONG if word == "strong" else ROW[word] for word in (first, second)]
+            between = listing.add(opcode[0], a, b, type=t)
+            after = listing.add(opcode[1], *((z, between) if side else (between, z)), type=t)
+            (found,) = listing.run([after], *[y for y in given if np.ndim(y)])
+            expected = value(given[0], given[1])
+            expected = result(given[2], expected) if side else result(expected, given[2])
+            np.testing.assert_array_equal(found, expected)
+            finite = ~np.isnan(expected)
+            np.testing.assert_array_equal(np.signbit(found)[finite], np.signbit(expected)[finite])
+
+
+@pytest.mark.parametrize("divisor", [3.0, -7e-3, 1e-310, 1e305, -1e308, 0.0, math.inf, math.nan])
+def test_partial_of_a_quotient_in_a_divisor_of_rows(divisor):
+    """The same as with a divisor for each element, to rounding."""
+    y = np.array([[0.0, 1.0, -2.5, 1e-300, 1e10]]) * np.ones((4, 1))
+
+    def partial(b, y):
+        listing = Listing()
+        t = listing.kind(*y.shape)
+        given = listing.input(listing.kind(*b.shape))
+        strides = 8 if b.shape[0] > 1 else 0, 8 if b.shape[1] > 1 else 0
+        shown = given if b.shape == y.shape else listing.view(given, 0, y.shape, strides)
+        out = listing.add(Op.PARTIAL + 2 * ROW["divide"] + 1, -1, shown, listing.input(t), type=t)
+        return listing.run([out], b, y)[0]
+
+    found = partial(np.full((4, 1), divisor), y)
+    np.testing.assert_allclose(found, partial(np.full(y.shape, divisor), y), rtol=2.0 * EPS, atol=0.0)
+
+
 @pytest.mark.parametrize(("name", "opcode", "arity", "reads_a", "reads_b"), ROWS)
 def test_partials_equal_eager_sweep(name, opcode, arity, reads_a, reads_b):
     """Scalars use `kernel_partials`; arrays in exact mode are bit-identical to the sweep's loop."""
@@ -302,6 +349,29 @@ def test_two_dimensional_views_are_traversed_by_rows():
 
 
 # ---- memory
+
+
+@pytest.mark.parametrize("width", [1, 2, 5, 31, 62, 64])
+@pytest.mark.parametrize("gap", [0, 1, 2, 7, 40])
+def test_rows_with_gaps_are_read_in_place_and_what_is_between_them_is_kept(width, gap):
+    """Stencils on short rows: the result is computed with what is between the rows, and stored without it."""
+    rng = np.random.default_rng(width)
+    n = 41
+    u, v = rng.normal(size=(n, width + gap)), rng.normal(size=(n, width))
+    u[:, width:] = np.nan   # never stored to an element of the result, nor added to a sum
+
+    def step(u, v):
+        u = u.copy()
+        c = u[1:-1, :width]
+        u[1:-1, :width] = (c * c - 0.5 * (u[:-2, :width] + u[2:, :width])) * v[1:-1] + v[:, :1][2:]
+        return u
+
+    def total(u, v):
+        return np.sum(u[:, :width] * v - 2.0 * u[:, :width]) + np.max(u[:, :width] * v + 1.0, axis=1)
+
+    for f in (step, total):
+        assert_same = np.testing.assert_array_equal if f is step else np.testing.assert_allclose
+        assert_same(wg.record(f, u, args=(v,))(u, v), f(u, v))
 
 
 def test_overwritten_arrays_keep_values_read_by_others():
@@ -764,7 +834,9 @@ SIDES = {  # memory layouts of an operand
 }
 SIZES = [((3,), (3,)), ((1,), (1,)), ((4, 3), (3,)), ((3,), (3, 4)), ((1, 5), (5, 1)), ((2, 7), (7, 3)),
          ((9, 9), (9, 9)), ((5, 1), (1, 6)), ((40, 33), (33,)), ((3, 100), (100, 20)), ((30, 30), (30, 30)),
-         ((2, 1200), (1200,)), ((0, 3), (3, 2)), ((2, 0), (0, 3))]  # fmt: skip
+         ((2, 1200), (1200,)), ((0, 3), (3, 2)), ((2, 0), (0, 3)),
+         # these have more multiplications than the VM's own kernels compute
+         ((70, 30), (30, 20)), ((20000,), (20000,)), ((200, 90), (90,)), ((90,), (90, 200)), ((1, 300), (300, 60))]  # fmt: skip
 
 
 @pytest.mark.parametrize("left", SIDES)
@@ -790,6 +862,30 @@ def test_matrix_products_of_all_layouts_equal_numpy(left, right):
             np.testing.assert_array_equal(program(a, b), expected)
             assert type(program(a, b)) is type(f(a, b))
             np.testing.assert_array_equal(program(a, b, out=np.empty(np.shape(expected))), expected)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda A, B: A @ B,
+        lambda A, B: A.T @ A,
+        lambda A, B: A[:, 0] @ A,
+        lambda A, B: A @ B[:, :1],
+        lambda A, B: A[None] @ B,
+        lambda A, B: A @ B[None],
+        lambda A, B: np.ones((1, 90, 300)) @ A,
+        lambda A, B: np.dot(A, np.ones((1, 200, 90))),
+        lambda A, B: np.dot(A, B),
+        lambda A, B: np.vdot(A, A),
+        lambda A, B: np.vdot(A, A + 1.0),
+    ],
+)
+def test_large_matrix_products_need_no_python(f):
+    rng = np.random.default_rng(8)
+    A, B = rng.normal(size=(300, 200)), rng.normal(size=(200, 100))
+    program = wg.record(f, A, args=(B,))
+    assert "call" not in [kind for kind, *_ in schedule(program._lowered_ir())[0]]
+    np.testing.assert_allclose(program(A, B), f(A, B), rtol=1e-12, atol=1e-11)
 
 
 def test_matrix_products_are_accurate_within_rounding():

@@ -71,7 +71,8 @@ cdef object matrix_product(Lowering low, Py_ssize_t i, call):
     rows = left[3] if len(left[3]) == 2 else [k * left[3][0], left[3][0]]
     columns = right[3] if len(right[3]) == 2 else [right[3][0], 1]
     steps = 0, 0, 0, *rows, *columns, n, 1
-    operands = [Packed(argument, FLOAT, shape) for argument, (_, _, shape, _) in zip(call.args, (left, right))]
+    operands = [Packed(argument if constant is None else constant.reshape(shape), FLOAT, shape)
+                for argument, (_, constant, shape, _) in zip(call.args, (left, right))]
     return NativeCall("loop", (*operands,), (0, 1, 4, 0, 1, m, k, n, *[8 * step for step in steps]), FLOAT,
                       loop=(np.matmul, (FLOAT,) * 3), is_strided=True, work=PRODUCT * m * k * n)
 
