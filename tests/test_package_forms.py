@@ -3,6 +3,7 @@
 import abc
 import functools
 import importlib
+import inspect
 import subprocess
 import sys
 import types
@@ -14,6 +15,7 @@ import scipy.spatial
 import scipy.stats
 
 import wengert as wg
+from wengert.core.rebind import wrappers
 from wengert.features import null_is_first
 
 X = np.array([0.3, 0.5, 0.9])
@@ -465,3 +467,66 @@ def test_functions_are_compared_by_identity_in_methods_for_ufuncs():
     for J in (wg.grad(f), wg.grad(wg.compile(f))):
         for x in (X, X + 0.5, X):
             np.testing.assert_allclose(J(x), [x[1] * (2 * x[0] + x[2]), x[0] * (x[0] + x[2]), x[0] * x[1]])
+
+
+class Estimator:
+    """An object that finds its parameters by the signature of its constructor, and copies its input on request."""
+
+    def __init__(self, *, copy=True, scale=2.0):
+        self.copy, self.scale = copy, scale
+
+    def parameters(self):
+        names = [each for each in inspect.signature(type(self).__init__).parameters.values() if each.name != "self"]
+        assert all(each.kind == each.KEYWORD_ONLY for each in names)
+        return {each.name: getattr(self, each.name) for each in names}
+
+    def fitted(self, x):
+        return np.array(x, copy=self.copy) * self.parameters()["scale"]
+
+
+SIGNATURES = {
+    "plain": lambda copy, scale=2.0: None,
+    "all kinds": lambda first, /, copy, scale=3.0, *rest, key, other=5, **options: (copy, rest, options),
+    "keywords only": lambda *, copy=True: copy.copy(),
+    "none": lambda: [].copy(),
+    "annotated": Estimator.__init__,
+}
+
+
+def test_estimators_find_their_parameters_by_the_signature_of_a_constructor_that_names_a_copy():
+    for J in (wg.jacobian(lambda x: Estimator().fitted(x)), wg.jacobian(wg.compile(lambda x: Estimator().fitted(x)))):
+        for _ in range(3):
+            np.testing.assert_allclose(J(X), 2.0 * np.eye(3))
+
+
+@pytest.mark.parametrize("f", SIGNATURES.values(), ids=SIGNATURES)
+def test_functions_whose_arguments_are_replaced_keep_their_signature(f):
+    run = wrappers.seeing_arguments(f, lambda value: value)
+    assert inspect.signature(run) == inspect.signature(f) and run.__name__ == f.__name__
+
+
+def test_functions_whose_arguments_are_replaced_get_all_of_them():
+    run = wrappers.seeing_arguments(lambda a, /, b=1, *c, d, e=2, **f: (a, b, c, d, e, f), lambda value: 10 * value)
+    assert run(1, 2, 3, 4, d=5, g=6) == (10, 20, (30, 40), 50, 20, {"g": 60})
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'd'"):
+        run(1)
+
+
+backend = module("package_form_namespace", array=np.array, sin=np.sin)
+exec("import numpy\ndef filled(x):\n    y = numpy.zeros(len(x))\n    y[:] = x\n    return y", vars(backend))
+
+
+def namespace_of(x):
+    return backend, False
+
+
+def test_modules_that_a_function_returns_are_followed():
+    def f(x):
+        xp, _ = namespace_of(x)
+        assert xp is backend and xp == backend and xp.__name__ == "package_form_namespace"
+        assert xp in (backend, np) and {backend: 1}[xp] == 1
+        return xp.sin(xp.filled(x))
+
+    for J in (wg.jacobian(f), wg.jacobian(wg.compile(f))):
+        for x in (X, X + 0.1, X):
+            np.testing.assert_allclose(J(x), np.diag(np.cos(x)))

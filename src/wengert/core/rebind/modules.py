@@ -3,6 +3,7 @@
 import importlib
 import sys
 import types
+import weakref
 
 from wengert.core.rebind.follow import INERT, REGISTERED, is_followed_module, space_of, top_package, why_unfollowed
 from wengert.core.rebind.registration import (
@@ -21,10 +22,12 @@ __all__ = [
     "ModuleInUse",
     "ModuleProxy",
     "import_alias",
+    "module_proxy",
     "proxied",
     "register_library",
 ]
 
+_proxies = weakref.WeakValueDictionary()  # id(module) -> its proxy, which keeps the module alive
 _imports = {}  # (module, form of the import, package) -> private name of what import statements yield
 
 
@@ -51,6 +54,12 @@ class ModuleProxy(types.ModuleType):
     def __delattr__(self, name):
         delattr(_of.__get__(self), name)
 
+    def __eq__(self, other):
+        return _of.__get__(self) is (_of.__get__(other) if isinstance(other, ModuleProxy) else other)
+
+    def __hash__(self):
+        return hash(_of.__get__(self))
+
     def _wengert_has(self, name):
         """Return whether the attribute is a class that may be replaced."""
         return _has_class(_of.__get__(self), name)
@@ -66,6 +75,14 @@ class ModuleProxy(types.ModuleType):
 
 _of = ModuleProxy._wengert_of
 _USES = CALLED, READ
+
+
+def module_proxy(module):
+    """Return the proxy of a module, which is the same one for all code, since code may compare modules."""
+    proxy = _proxies.get(id(module))
+    if proxy is None:
+        proxy = _proxies[id(module)] = ModuleProxy(module)
+    return proxy
 
 
 def proxied(proxy):
@@ -137,7 +154,7 @@ def _has_class(module, name):
 
 def _module_below(module, name):
     value = space_of(module).get(name)
-    return ModuleProxy(value) if is_followed_module(value) else None
+    return module_proxy(value) if is_followed_module(value) else None
 
 
 class Library(ModuleProxy):

@@ -40,7 +40,7 @@ from wengert.core.rebind.follow import (
 )
 from wengert.core.rebind.identity import note_copy
 from wengert.core.rebind.inspected import Inspected
-from wengert.core.rebind.modules import ModuleInUse, ModuleProxy, import_alias, proxied
+from wengert.core.rebind.modules import ModuleInUse, ModuleProxy, import_alias, module_proxy, proxied
 from wengert.core.rebind.proxies import (
     ClassAttribute,
     ClassDescriptor,
@@ -86,6 +86,7 @@ from wengert.core.rebind.wrappers import (
     keeping_plain,
     partial_like,
     reflected,
+    seeing_arguments,
     seeing_replacement,
 )
 
@@ -356,7 +357,7 @@ class Plan(Inspected):
             or code.calls_variables
             or code.compares
             or (code.imports and self.imports(value))
-            or ((value.__closure__ or value.__defaults__ or value.__kwdefaults__) and holds_module(value))
+            or holds_module(value)
             or reads_computed(value)
         )
 
@@ -391,6 +392,7 @@ class Plan(Inspected):
     def renaming(self, f):
         """Return the arguments of `rename` for f's code, and the aliases among the new names."""
         held, names, sources, arrays, aliases = f.__globals__, {}, set(), set(), []
+        bare = read(f.__code__).bare
 
         def stand_in(name, value):
             alias = self.alias(value, name)
@@ -399,8 +401,8 @@ class Plan(Inspected):
                 self.passed.add(id(value))
             names[name] = alias.name
             if isinstance(value, types.ModuleType):  # needed for renaming; `make` enters the final one
-                BUILTINS.setdefault(alias.name, ModuleProxy(value))
-            if isinstance(value, (type, types.ModuleType)):
+                BUILTINS.setdefault(alias.name, module_proxy(value))
+            if isinstance(value, type):
                 sources.add(name)
 
         for name in read(f.__code__).names:
@@ -409,7 +411,8 @@ class Plan(Inspected):
                 names[name] = REGISTERED[id(value)][2]
                 if id(value) in CLASSES:
                     sources.add(name)
-            elif id(value) in self.changed:
+            elif id(value) in self.changed or (name in bare and is_followed_module(value)):
+                self.changed.setdefault(id(value), True)
                 stand_in(name, value)
             elif id(f) in self.copying and is_constant(value):
                 aliases.append(live_alias(held, name, constant))
@@ -536,7 +539,7 @@ class Plan(Inspected):
             return REGISTERED[key][1]
         new = self.changed.get(key)
         if new is None:
-            return ModuleProxy(value) if is_followed_module(value) else constant(value)
+            return module_proxy(value) if is_followed_module(value) else constant(value)
         if key in memo:
             return memo[key]
         if key in self.lazy:
@@ -576,7 +579,7 @@ class Plan(Inspected):
 
     def module_proxy(self, module, memo):
         """Return the replacement of a user's module."""
-        return ModuleProxy(module)
+        return module_proxy(module)
 
     def object_proxy(self, value, memo):
         """Return the proxy of an object, or the object if its class has no proxy class."""
@@ -629,11 +632,7 @@ class Plan(Inspected):
         """Wrap a copy of f so that its arguments pass through `constant`, if it copies arrays."""
         if id(f) not in self.copying:
             return copy
-
-        def run(*args, **kwargs):
-            return copy(*map(constant, args), **{name: constant(value) for name, value in kwargs.items()})
-
-        run.__dict__, run.__name__, run.__qualname__, run.__doc__ = copy.__dict__, f.__name__, f.__qualname__, f.__doc__
+        run = seeing_arguments(copy, constant)
         note_copy(run, f)
         return run
 

@@ -64,7 +64,7 @@ from wengert.core.rebind.follow import (
     top_package,
 )
 from wengert.core.rebind.identity import compared, contained
-from wengert.core.rebind.modules import ModuleInUse, ModuleProxy
+from wengert.core.rebind.modules import ModuleInUse, module_proxy
 from wengert.core.rebind.plan import Plan
 from wengert.core.rebind.proxies import share, share_tuple
 from wengert.core.rebind.registration import (
@@ -361,7 +361,7 @@ def _replaced(value):
     if is_constant(value):
         return constant(value)
     if is_followed_module(value):
-        return ModuleProxy(value)
+        return module_proxy(value)
     if isinstance(value, type) or is_differentiated(value) or not is_followed(value):
         return REGISTERED[id(value)][1] if is_registered(value) and id(value) not in CLASSES else value
     if type(value) in (types.FunctionType, *WRAPPERS):

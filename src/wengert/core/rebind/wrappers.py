@@ -3,10 +3,11 @@
 import functools
 
 from wengert.core.rebind.follow import REGISTERED
-from wengert.core.rebind.proxies import class_key
+from wengert.core.rebind.identity import class_key
 from wengert.core.rebind.registration import as_plain, lookup, register_wrapper
 
-__all__ = ["REFLECTED", "dispatching", "keeping_plain", "like", "partial_like", "reflected", "seeing_replacement"]
+__all__ = ["REFLECTED", "dispatching", "keeping_plain", "like", "partial_like", "reflected", "seeing_arguments",
+           "seeing_replacement"]  # fmt: skip
 
 _OPERATORS = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or".split()
 #: reflected methods of operators, with the name of the method of the left operand
@@ -47,6 +48,39 @@ def like(f, run):
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
         setattr(run, name, getattr(f, name))
     return run
+
+
+def seeing_arguments(f, seen):
+    """Return a function with the signature of f, which others may inspect, that calls f with ``seen(argument)``."""
+    code = f.__code__
+    count = code.co_argcount + code.co_kwonlyargcount
+    flags = bool(code.co_flags & _VARARGS), bool(code.co_flags & _VARKEYWORDS)
+    names = code.co_varnames[: count + sum(flags)]
+    run = like(f, _caller(names, code.co_posonlyargcount, code.co_argcount, *flags)(f, seen))
+    for name in _SIGNATURE:
+        setattr(run, name, getattr(f, name))
+    return run
+
+
+_VARARGS, _VARKEYWORDS = 4, 8  # as in `inspect`, which takes 2 ms to import
+#: attributes of a function that are part of its signature; annotations are computed at first access from Python 3.14 on
+_SIGNATURE = "__defaults__", "__kwdefaults__", "__annotate__" if hasattr(like, "__annotate__") else "__annotations__"
+
+
+@functools.cache
+def _caller(names, only, count, has_args, has_keywords):
+    """Function that makes the function of `seeing_arguments`: `names` are its parameters, `only` positional-only."""
+    names, keywords = [*names], [names[-1]] if has_keywords else []
+    rest = [names[-1 - has_keywords]] if has_args else []
+    named = names[count : len(names) - has_args - has_keywords]
+    head = [*names[:only], *(["/"] if only else []), *names[only:count]]
+    head += [f"*{name}" for name in rest] or (["*"] if named else [])
+    head += [*named, *(f"**{name}" for name in keywords)]
+    passed = [f"_wengert_seen({name})" for name in names[:count]] + [f"*map(_wengert_seen, {name})" for name in rest]
+    passed += [f"{name}=_wengert_seen({name})" for name in named]
+    passed += [f"**{{_name: _wengert_seen(_x) for _name, _x in {name}.items()}}" for name in keywords]
+    source = f"lambda _wengert_f, _wengert_seen: lambda {', '.join(head)}: _wengert_f({', '.join(passed)})"
+    return eval(compile(source, __file__, "eval"), globals())
 
 
 def keeping_plain(f):
