@@ -530,3 +530,64 @@ def test_modules_that_a_function_returns_are_followed():
     for J in (wg.jacobian(f), wg.jacobian(wg.compile(f))):
         for x in (X, X + 0.1, X):
             np.testing.assert_allclose(J(x), np.diag(np.cos(x)))
+
+
+GAIN = {"now": 2.0}
+
+
+def decorated(wrapt):
+    """Functions and methods under decorators whose objects in C hold the function, by name."""
+
+    @wrapt.decorator
+    def filled(wrapped, instance, args, kwargs):
+        y = np.zeros(len(args[0]))
+        y[:] = GAIN["now"] * wrapped(*args, **kwargs)
+        return y
+
+    class Sized:
+        def __init__(self, n):
+            self.n = n
+
+        @wrapt.decorator
+        def __call__(self, wrapped, instance, args, kwargs):
+            assert len(args[0]) == self.n
+            return wrapped(*args, **kwargs)
+
+    class Owner:
+        scale = 3.0
+
+        @Sized(3)
+        @filled
+        def method(self, x):
+            return self.scale * double(x)
+
+        @filled
+        @classmethod
+        def of_class(cls, x):
+            return cls.scale * double(x)
+
+        @filled
+        @staticmethod
+        def static(x):
+            return 3.0 * double(x)
+
+    function, owner = filled(lambda x: 3.0 * double(x)), Owner()
+    return {
+        "a function": function,
+        "a call": lambda x: function(x),
+        "a bound method": owner.method,
+        "a method of a global": lambda x: owner.method(x),
+        "a method of a local": lambda x: Owner().method(x),
+        "a class method": lambda x: owner.of_class(x),
+        "a static method": lambda x: owner.static(x),
+    }
+
+
+def test_functions_decorated_in_c_are_followed(monkeypatch):
+    for name, f in decorated(pytest.importorskip("wrapt")).items():
+        compiled = wg.jacobian(wg.compile(f))
+        for gain in (2.0, 4.0, 2.0):
+            monkeypatch.setitem(GAIN, "now", gain)
+            np.testing.assert_allclose(wg.jacobian(f)(X), 6.0 * gain * np.eye(3), err_msg=name)
+            with warnings.catch_warnings(action="ignore", category=wg.CompileWarning):
+                np.testing.assert_allclose(compiled(X), 6.0 * gain * np.eye(3), err_msg=f"compiled {name}")

@@ -58,6 +58,7 @@ SPECIAL = {*METHODS, *WRAPPERS, types.ModuleType, types.BuiltinFunctionType, typ
 #: types of values that are neither followed nor registered
 DATA = {bool, int, float, complex, str, bytes, type(None)}
 INERT = set(DATA)  # types whose instances are neither followed nor registered, as far as known
+MODULES_OF_KINDS = {}  # module of types in C -> function that registers those that are wrappers, once one is met
 DTYPES = set()  # ids of registered classes that stay as they are in containers, since they may serve as dtypes
 
 
@@ -112,6 +113,8 @@ def is_inert(value):
     kind = type(value)
     if kind in INERT:
         return True
+    if (install := MODULES_OF_KINDS.pop(home_of(kind), None)) is not None:
+        install()
     if kind in SPECIAL or is_made_in_python(kind):
         return False
     INERT.add(kind)

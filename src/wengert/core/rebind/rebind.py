@@ -59,6 +59,7 @@ from wengert.core.rebind.follow import (
     is_followed,
     is_followed_function,
     is_followed_module,
+    is_inert,
     is_table,
     py_func_of,
     top_package,
@@ -142,6 +143,7 @@ def rebound(f, is_root=False, count=2):
 def _rebound(f, is_root=False):
     """As above, for calls from renamed code, which rely on the checks made since the last call from outside."""
     if type(f) is not types.FunctionType:
+        is_inert(f)  # registers wrappers in C when one is first met
         return _rebound_root(f) if is_root else _rebound_object(f)
     plan = _current_plan(f)
     if plan is None:

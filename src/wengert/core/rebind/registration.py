@@ -371,7 +371,7 @@ def is_held_live(value):
 
 
 def holds_module(f):
-    """Return whether a function holds a followed module in a cell or a default, or in a global name that it passes on."""
+    """Return whether a function holds a followed module in a cell, a default, or a global name that it passes on."""
     held = f.__globals__
     values = (*contents_of(f), *defaults_of(f), *(held[name] for name in read(f.__code__).bare if name in held))
     return any(type(value) is types.ModuleType and is_followed_module(value) for value in values)

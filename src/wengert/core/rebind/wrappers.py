@@ -1,10 +1,11 @@
 """Wrappers of functions and methods: they run the replacement, and look like the original."""
 
 import functools
+import sys
 
-from wengert.core.rebind.follow import REGISTERED
+from wengert.core.rebind.follow import MODULES_OF_KINDS, REGISTERED
 from wengert.core.rebind.identity import class_key
-from wengert.core.rebind.registration import as_plain, lookup, register_wrapper
+from wengert.core.rebind.registration import as_plain, lookup, register_deferred, register_later, register_wrapper
 
 __all__ = ["REFLECTED", "dispatching", "keeping_plain", "like", "partial_like", "reflected", "seeing_arguments",
            "seeing_replacement"]  # fmt: skip
@@ -137,3 +138,25 @@ class _DispatchingMethod:
 
 
 register_wrapper(functools.singledispatchmethod, lambda method: method.dispatcher, _DispatchingMethod)
+
+
+def _install_wrapt():
+    """Register functions decorated by `wrapt`, whose objects in C hold the function and that of the decorator."""
+    wrapt = sys.modules["wrapt"]
+
+    def make(value, copy):
+        inner = value.__wrapped__
+        if type(inner) in (staticmethod, classmethod):
+            copy = type(inner)(lookup.replaced(inner.__func__))
+        return wrapt.FunctionWrapper(copy, lookup.replaced(value._self_wrapper), value._self_enabled)
+
+    def make_bound(value, copy):
+        owner = getattr(copy, "__self__", None)
+        return value if owner is None else lookup.replaced(value._self_parent).__get__(owner, type(owner))
+
+    register_wrapper(wrapt.FunctionWrapper, lambda value: value.__wrapped__, make)
+    register_wrapper(wrapt.BoundFunctionWrapper, lambda value: value.__wrapped__, make_bound)
+
+
+register_later("wrapt", _install_wrapt)
+MODULES_OF_KINDS["_wrappers"] = functools.partial(register_deferred, "wrapt")  # the module in C
