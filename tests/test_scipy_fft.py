@@ -1,8 +1,9 @@
-"""Transforms of ``scipy.fft``."""
+"""Transforms of ``scipy.fft`` and ``scipy.fftpack``."""
 
 import numpy as np
 import pytest
 import scipy.fft as fft
+import scipy.fftpack as fftpack
 
 from helpers import parts
 from scipy_cases import check
@@ -48,6 +49,35 @@ CASES = {
     "idstn": (lambda x: fft.idstn(x, 3), T),
     "fht": (lambda a: fft.fht(a, 0.1, 0.5, bias=0.2), Y),
     "ifht": (lambda a: fft.ifht(a, 0.1, 1.5), Y),
+    "older fft": (lambda x: parts(fftpack.fft(x, 9)), X),
+    "older ifft": (lambda x: parts(fftpack.ifft(x, axis=0)), T),
+    "older fft2": (lambda x: parts(fftpack.fft2(x)), T),
+    "older ifft2": (lambda x: parts(fftpack.ifft2(x, (4, 3))), T),
+    "older fftn": (lambda x: parts(fftpack.fftn(x, axes=(0,))), T),
+    "older ifftn": (lambda x: parts(fftpack.ifftn(x)), T),
+    **{
+        f"older {name} {n}": (lambda x, f=getattr(fftpack, name), n=n: f(x, n, axis=0), T)
+        for name in ("rfft", "irfft")
+        for n in (None, 2, 3, 4, 5)
+    },
+    **{
+        f"older {name} {type}": (lambda x, f=getattr(fftpack, name), t=type: f(x, t, norm="ortho"), X)
+        for name in ("dct", "idct", "dst", "idst")
+        for type in (1, 2, 3)
+    },
+    "older dctn": (lambda x: fftpack.dctn(x, shape=(4, 5)), T),
+    "older idstn": (lambda x: fftpack.idstn(x, norm="ortho", axes=(1,)), T),
+    "older diff": (lambda x: fftpack.diff(x**2, 3, period=20.0), X),
+    "older diff, even": (lambda x: fftpack.diff(x, period=2.0) * x, Y),
+    "older diff of complex": (lambda x: parts(fftpack.diff(x * (1 + 2j) + 1j * x**2)), X),
+    "older shift": (lambda x: fftpack.shift(x, 0.3), X),
+    **{f"older {name}": (lambda x, f=getattr(fftpack, name): f(x), X) for name in ("hilbert", "ihilbert")},
+    **{f"older {name}": (lambda x, f=getattr(fftpack, name): f(x, 0.4), Y) for name in ("tilbert", "itilbert")},
+    **{
+        f"older {name}": (lambda x, f=getattr(fftpack, name): f(x, 0.4, 0.7, period=3.0), Y)
+        for name in ("cs_diff", "sc_diff", "ss_diff", "cc_diff")
+    },
+    "older rfftfreq": (lambda d: fftpack.rfftfreq(6, d), 0.3),
     "convolution": (lambda x: fft.irfft(fft.rfft(x, 16) * fft.rfft(x[::-1], 16), 16)[:7], X),
 }
 

@@ -22,9 +22,9 @@ from wengert.rules.scipy import functions
 from wengert.scipy import copies, namespace
 
 MIRRORS = (
-    "cluster cluster.hierarchy cluster.vq constants fft integrate interpolate linalg ndimage signal sparse "
-    "sparse.csgraph sparse.linalg spatial spatial.distance spatial.transform stats stats.contingency stats.mstats "
-    "stats.qmc"
+    "cluster cluster.hierarchy cluster.vq constants fft fftpack integrate interpolate linalg ndimage signal sparse "
+    "sparse.csgraph sparse.linalg spatial spatial.distance spatial.transform stats stats.contingency "
+    "stats.distributions stats.mstats stats.qmc"
 ).split()
 GROUPS = {"composed", "constant", "elementwise", "linear", "refuse", "structural"}
 A = np.array([[2.0, 1.0], [0.5, 3.0]])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.stats as st
+from scipy.stats import distributions
 
 import wengert as wg
 from scipy_cases import check
@@ -44,6 +45,7 @@ RANDOM_VARIABLES = {
     "Normal icdf": lambda m, s: st.Normal(mu=m, sigma=s).icdf(0.3),
     "Normal entropy": lambda m, s: st.Normal(mu=m, sigma=s).entropy(),
     "Normal outside": lambda m, s: outer.pdf(m) + outer.ccdf(s),
+    "exp of a global": lambda m, s: st.exp(outer).logpdf(m + s) * st.exp(outer).mean(),
     "Uniform": lambda m, s: st.Uniform(a=m - 9, b=s + 9).logpdf(0.7),
     "shifted": lambda m, s: (st.Normal() * s + m).variance() + (st.Normal() * s + m).cdf(0.3),
     "Mixture": lambda m, s: st.Mixture([st.Normal(mu=m), st.Normal(sigma=s)], weights=[0.4, 0.6]).pdf(0.7),
@@ -53,8 +55,18 @@ RANDOM_VARIABLES = {
     "shifted, between two points": lambda m, s: (s * st.Normal() + m).cdf(0.2, 1.9),
     "make_distribution": lambda m, s: st.make_distribution(st.gamma)(a=m).logpdf(s),
 }
+
+
+def imported_distribution(x):
+    from scipy.stats.distributions import norm
+
+    return norm.cdf(x)
+
+
 diagonal = st.Covariance.from_diagonal([1.0, 2.0])
 CASES = {
+    "distributions": (lambda x: distributions.norm.logpdf(x, 0.2) + st.distributions.gamma.sf(x, 2.0), x),
+    "import of distributions": (imported_distribution, x),
     "describe": (lambda x: st.describe(x).variance, x),
     "gmean": (st.gmean, x),
     "hmean": (st.hmean, x),

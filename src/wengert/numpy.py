@@ -917,7 +917,7 @@ _DUNDERS = ("__version__", "__array_api_version__", "__array_namespace_info__")
 
 
 #: modules of SciPy with a module of ours of the same name, imported when code under differentiation first meets them
-_MIRRORS = "cluster constants fft integrate interpolate linalg ndimage signal sparse spatial stats".split()
+_MIRRORS = "cluster constants fft fftpack integrate interpolate linalg ndimage signal sparse spatial stats".split()
 
 
 def _load_mirror(name):

@@ -9,6 +9,7 @@ __all__ = [
     "cluster",
     "constants",
     "fft",
+    "fftpack",
     "integrate",
     "interpolate",
     "linalg",

@@ -4,6 +4,7 @@ from scipy import (
     cluster as cluster,
     constants as constants,
     fft as fft,
+    fftpack as fftpack,
     integrate as integrate,
     interpolate as interpolate,
     linalg as linalg,

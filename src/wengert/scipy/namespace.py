@@ -44,6 +44,12 @@ def install(name: str) -> None:
     registration.register(original, ours)
 
 
+def install_later(name: str) -> None:
+    """Load the module ``wengert.scipy.<name>``, which installs itself, when followed code first meets SciPy's."""
+    load = functools.partial(importlib.import_module, f"wengert.scipy.{name}")
+    registration.register_later(f"scipy.{name}", load)
+
+
 def replace(name: str, values: dict[str, Any]) -> None:
     """Define public names of the module ``wengert.scipy.<name>``, and register their values in place of SciPy's."""
     original, ours = importlib.import_module(f"scipy.{name}"), sys.modules[f"wengert.scipy.{name}"]

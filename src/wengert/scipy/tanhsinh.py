@@ -182,12 +182,14 @@ def tanhsinh(name, given):
     refused = [key for key in ("log", "preserve_shape", "kwargs") if given.get(key)]
     operands = [dispatch.from_list(x) for x in (a, b, *args)]
     integrand = Integrand(f, ())
-    if refused and (integrand.operands or var.holds_traced(operands)):
+    if refused and (integrand.operands or var.holds_traced((operands, given.get("kwargs")))):
         raise UnsupportedFunctionError(
             f"{name} has no derivative with {refused[0]}=: use scipy.integrate.quad_vec, or log of the integral"
         )
     if is_recording():
         end_recording(f"{name} reports on a single run")
+    if refused:
+        return scipy.integrate.tanhsinh(f, a, b, args=args, **given)
     operands = [x if var.is_traced(x) else np.asarray(x, dtype=float)[()] for x in operands]
     active = [var.is_traced(x) for x in operands]
     integrals = _Integrals(_Function(integrand), len(args), given, active)

@@ -18,3 +18,4 @@ for _part, _homes in {
 from wengert.scipy.stats import contingency, mstats, qmc  # noqa: E402, F401
 
 namespace.install("stats")
+namespace.install_later("stats.distributions")
