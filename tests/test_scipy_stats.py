@@ -63,8 +63,25 @@ def imported_distribution(x):
     return norm.cdf(x)
 
 
+class Density(st.gaussian_kde):
+    """A density with methods and an attribute of its own."""
+
+    weight = 2.0
+
+    def weighted(self, x):
+        return self.weight * np.log(self(x)) + self.factor
+
+    def evaluate(self, points):
+        return super().evaluate(points) + 0.1
+
+
+density = Density(np.array([0.1, 0.5, 0.9, 1.3, 0.2]), bw_method="silverman")
+
+
 diagonal = st.Covariance.from_diagonal([1.0, 2.0])
 CASES = {
+    "density of a subclass": (lambda x: density.weighted(x), x),
+    "call of a subclass": (lambda x: density(x) * x, x),
     "distributions": (lambda x: distributions.norm.logpdf(x, 0.2) + st.distributions.gamma.sf(x, 2.0), x),
     "import of distributions": (imported_distribution, x),
     "describe": (lambda x: st.describe(x).variance, x),
