@@ -9,6 +9,7 @@ import pytest
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 import wengert as wg
+from helpers import central_differences
 from wengert.core.dispatch import python_ufuncs
 
 X = np.array([0.5, 1.5, 2.5, 0.25])
@@ -339,6 +340,33 @@ def test_masked_array_without_masked_elements_counts_as_its_data(f, mask):
     for derivative in (wg.jacobian(lambda x: f(x, m)), compiled):
         with pytest.raises(REFUSALS, match=MASKED):
             derivative(X)
+
+
+def made_unmasked(x):
+    from numpy.ma import array, masked_invalid
+
+    return array(x, mask=[False] * 4) * np.sum(masked_invalid(x))
+
+
+UNMASKED_MAKERS = {
+    "array": lambda x: np.ma.array(x) + 2.0 * x,
+    "array of a list": lambda x: 3.0 * np.ma.array([x[0], x[1] * x[2]], dtype=float, ndmin=2),
+    "masked_array": lambda x: np.ma.masked_array(x, [False] * 4) * 2.0,
+    "MaskedArray": lambda x: np.ma.MaskedArray(x**2, mask=False, copy=True),
+    "asarray": lambda x: np.ma.asarray(x) * np.ma.asanyarray(x**2),
+    "masked_where": lambda x: np.exp(np.ma.masked_where(x > 9, x)),
+    "import": made_unmasked,
+    "class": lambda x: x * isinstance(UNMASKED, np.ma.MaskedArray) * np.ma.MaskedArray.mean(UNMASKED),
+}
+
+
+@pytest.mark.parametrize("name", UNMASKED_MAKERS)
+def test_traced_array_made_masked_without_masked_elements_counts_as_its_data(name):
+    f = UNMASKED_MAKERS[name]
+    plain = central_differences(lambda x: np.asarray(f(x)), X)
+    compiled = wg.jacobian(wg.compile(f))
+    for derivative in (wg.jacobian(f), wg.jacobian(f, mode="forward"), compiled, compiled):
+        np.testing.assert_allclose(derivative(X), plain, rtol=1e-7, atol=1e-7)
 
 
 M = np.ma.array([1.0, 2, 3, 4], mask=[0, 1, 0, 0])

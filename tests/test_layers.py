@@ -26,6 +26,7 @@ LAYERS = [
     [{"standard_library"}],  # math, cmath and conversions of followed code
     [{"standard_statistics"}],  # statistics
     [{"numpy", "containers"}],  # the NumPy proxy; container structure
+    [{"masked_arrays"}],  # numpy.ma
     [{"transforms"}],  # functions of functions: grad, jacobian, vmap
     [{"program"}],  # recorded programs
     [{"sparse"}, {"cuda"}, {"checkpointing"}],

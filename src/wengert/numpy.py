@@ -970,9 +970,11 @@ def _install_namespaces(module) -> None:
     _registration.register(_np.lib.stride_tricks.as_strided, _as_strided)
     _registration.register(hasattr, _hasattr)
     _install_dispatching(module, _np)
-    module.fft, module.linalg = _Submodule("numpy.fft"), _Submodule("numpy.linalg")
+    module.fft, module.linalg, module.ma = map(_Submodule, ("numpy.fft", "numpy.linalg", "numpy.ma"))
     _registration.register_later("numpy.fft", _functools.partial(_install_fft, module.fft))
     _registration.register_later("numpy.linalg", _functools.partial(_install_linalg, module.linalg))
+    masked = "wengert.masked_arrays"  # loads `numpy.ma`, which is slow
+    _registration.register_later("numpy.ma", lambda: _importlib.import_module(masked).install(module.ma))
     # copy the remaining names from NumPy; a module-level __getattr__ would make every np.name slower
     for name in dir(_np):
         if name in vars(module) or (name.startswith("__") and name not in _DUNDERS):
