@@ -591,3 +591,74 @@ def test_functions_decorated_in_c_are_followed(monkeypatch):
             np.testing.assert_allclose(wg.jacobian(f)(X), 6.0 * gain * np.eye(3), err_msg=name)
             with warnings.catch_warnings(action="ignore", category=wg.CompileWarning):
                 np.testing.assert_allclose(compiled(X), 6.0 * gain * np.eye(3), err_msg=f"compiled {name}")
+
+
+RATES, NAMES = [np.sin, 2.0], {"sin": np.sin, "rate": 2.0}
+
+
+def evaluated_in_place(x):
+    NAMES["x"] = x
+    try:
+        return eval("rate * sin(x)", NAMES)
+    finally:
+        del NAMES["x"]
+
+
+def updated_and_evaluated(x):
+    NAMES.update(x=x, y=2.0)
+    y = eval("rate * x * y", NAMES)
+    NAMES.pop("x")
+    NAMES.setdefault("z", NAMES.pop("y"))
+    return y * eval("z", NAMES) / NAMES.pop("z")
+
+
+def executed(x):
+    found = {"x": x}
+    exec("y = rate * x", NAMES, found)
+    return found["y"]
+
+
+def with_default(x, names=NAMES):
+    return eval("rate * x", names, {"x": x})
+
+
+def closed_over(names):
+    def call(x):
+        return eval("rate * x", names, {"x": x})
+
+    return call
+
+
+with_cell = closed_over(NAMES)
+
+
+#: derivatives at 1.3 for a given rate, with functions in the same container
+READ_IN_C = {
+    "eval": (lambda x: eval("rate * sin(x)", NAMES, {"x": x}), np.cos(1.3)),
+    "eval of a written name": (evaluated_in_place, np.cos(1.3)),
+    "eval after an update": (updated_and_evaluated, 2.0),
+    "exec": (executed, 1.0),
+    "a default": (lambda x: with_default(x), 1.0),
+    "a cell": (lambda x: with_cell(x), 1.0),
+    "a sum of lists": (lambda x: ([1.0] + RATES)[2] * x, 1.0),
+    "a slice": (lambda x: scaled_copy(x)[1], 1.0),
+    "keywords": (lambda x: dict(**NAMES)["rate"] * x, 1.0),
+}
+
+
+def scaled_copy(x):
+    held = [0.0]
+    held[:] = RATES
+    return [x, held[1] * x]
+
+
+@pytest.mark.parametrize("name", READ_IN_C)
+def test_code_in_c_sees_what_a_container_of_functions_holds_now(name):
+    f, slope = READ_IN_C[name]
+    derivative, compiled = wg.grad(f), wg.grad(wg.compile(f))
+    for rate in (2.0, 5.0, 2.0, 7.0):
+        RATES[1] = NAMES["rate"] = rate
+        with warnings.catch_warnings(action="ignore", category=wg.CompileWarning):
+            for each in (derivative, compiled, derivative):
+                np.testing.assert_allclose(each(1.3), rate * slope)
+    assert [key for key in NAMES if key != "__builtins__"] == ["sin", "rate"]

@@ -79,7 +79,7 @@ from wengert.core.rebind.stubs import (
     plain_functions,
     stub_of,
 )
-from wengert.core.rebind.tables import TABLES, table
+from wengert.core.rebind.tables import TABLES, renew, table
 from wengert.core.rebind.wrappers import (
     REFLECTED,
     dispatching,
@@ -141,10 +141,12 @@ class Plan(Inspected):
     holds the ids of functions that the code uses otherwise than to call them, and `checked` is the latest `state.now`
     at which `holds` was true.
 
+    `live` holds the private names of containers, which code in C sees as they are when the plan is checked.
+
     `stores` holds the indices of the parameters that the root may write into; None until they are needed.
     """
 
-    __slots__ = ("aliases", "changed", "checked", "copies", "copy", "copying", "methods", "passed",
+    __slots__ = ("aliases", "changed", "checked", "copies", "copy", "copying", "live", "methods", "passed",
                  "recipes", "run", "stores", "use", "used", "written")  # fmt: skip
 
     proxy_classes = _proxy_classes
@@ -153,7 +155,7 @@ class Plan(Inspected):
     def __init__(self, root):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
         self.copies, self.copy, self.stores, self.checked = {}, None, None, None
-        self.used, self.use, self.passed = [], -1, set()
+        self.used, self.use, self.passed, self.live = [], -1, set(), []
         reached = self.reached(root, is_lazy=True)
         nodes, objects = self.explore(root, reached)
         self.watch(root, nodes, objects, reached[-2])
@@ -237,6 +239,9 @@ class Plan(Inspected):
         """Enter the replacement of a value, or a stub, under a private name."""
         if id(value) not in self.lazy:
             BUILTINS[name] = self.build(value, memo)
+            if type(value) in _GROWING:
+                self.live.append(name)
+                self.is_plain = False
         elif id(value) in plans:
             BUILTINS[name] = lookup.resolved(value)
         else:
@@ -388,6 +393,13 @@ class Plan(Inspected):
             setattr(old.copy, name, getattr(self.copy, name))
         self.copy = old.copy
         return True
+
+    def rest_holds(self, root):
+        """Check the parts that most plans do not have, and renew what code in C sees of containers."""
+        copied = () if self.copy is None else (*defaults_of(self.copy), *contents_of(self.copy))
+        for value in (*map(BUILTINS.get, self.live), *copied):
+            renew(value)
+        return super().rest_holds(root)
 
     def renaming(self, f):
         """Return the arguments of `rename` for f's code, and the aliases among the new names."""

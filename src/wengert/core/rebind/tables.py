@@ -1,7 +1,8 @@
 """Containers of functions, objects and classes as renamed code sees them: items are replaced where they are read.
 
 A stand-in is a subclass of `dict`, `list` or `tuple` that reads from and writes to the original, so that both always
-agree.  Code in C that bypasses its methods sees the original items at the time when it was made.
+agree.  Code in C that bypasses its methods, such as `eval` with a dictionary of names, sees the original items, which
+`renew` copies at each call from outside; a dictionary also stores what renewed code writes.
 """
 
 import collections
@@ -10,7 +11,7 @@ import types
 
 from wengert.core.rebind.identity import FUNCTIONS, plain_key
 
-__all__ = ["TABLES", "items_of", "table"]
+__all__ = ["TABLES", "items_of", "renew", "table"]
 
 TABLES = {dict, list, tuple, collections.OrderedDict, collections.defaultdict}
 _MAX_SEEN = 100  # items at each end that are looked at
@@ -67,6 +68,25 @@ def _keyed(name):
     return method
 
 
+def _renewing(method):
+    """Method that acts on the original, and then on what code in C sees."""
+
+    def renewing(self, *args, **options):
+        try:
+            return method(self, *args, **options)
+        finally:
+            self._wengert_renew()
+
+    renewing.__name__ = method.__name__
+    return renewing
+
+
+def renew(stand_in):
+    """Let code in C see the items that the original of a stand-in has now."""
+    if type(stand_in) in _RENEWED:
+        stand_in._wengert_renew()
+
+
 def _in_place(name):
     """Operator that changes the original."""
 
@@ -113,6 +133,9 @@ class _Tuple(tuple):
     def __add__(self, other):
         return (*self,) + other
 
+    def __radd__(self, other):
+        return other + (*self,)
+
     def __mul__(self, count):
         return (*self,) * count
 
@@ -138,8 +161,11 @@ class _List(list):
     __hash__ = None
 
     def __init__(self, value, see):
-        list.__init__(self, value)
         self._wengert_of, self._wengert_see = value, see
+        self._wengert_renew()
+
+    def _wengert_renew(self):
+        list.__init__(self, self._wengert_of)
 
     def __getitem__(self, key):
         found = self._wengert_of[key]
@@ -176,6 +202,9 @@ class _List(list):
     def __add__(self, other):
         return [*self] + other
 
+    def __radd__(self, other):
+        return other + [*self]
+
     def __mul__(self, count):
         return [*self] * count
 
@@ -198,8 +227,17 @@ def _dict_class(kind):
         __hash__ = None
 
         def __init__(self, value, see):
-            dict.update(self, value)
             self._wengert_of, self._wengert_see = value, see
+            dict.update(self, value)
+
+        def _wengert_renew(self):
+            dict.clear(self)
+            dict.update(self, self._wengert_of)
+
+        def __setitem__(self, key, value):
+            key = plain_key(key)
+            self._wengert_of[key] = value
+            dict.__setitem__(self, key, value)
 
         def __iter__(self):
             return iter(self._wengert_of)
@@ -224,6 +262,7 @@ def _dict_class(kind):
 
         def popitem(self, *args, **options):
             key, value = self._wengert_of.popitem(*args, **options)
+            dict.pop(self, key, None)
             return key, self._wengert_see(value)
 
         def __or__(self, other):
@@ -232,19 +271,22 @@ def _dict_class(kind):
         def __ror__(self, other):
             return other | self.copy()
 
-        __getitem__, pop, setdefault = _seen("__getitem__"), _seen("pop"), _seen("setdefault")
-        __ior__ = _in_place("__ior__")
+        __getitem__, pop, setdefault = _seen("__getitem__"), _renewing(_seen("pop")), _renewing(_seen("setdefault"))
+        __ior__ = _renewing(_in_place("__ior__"))
 
         def __reduce_ex__(self, protocol):
             return self.copy().__reduce_ex__(protocol)
 
-    for name in "__contains__ __setitem__ __delitem__ move_to_end".split():
+    for name in "__contains__ move_to_end".split():
         if hasattr(kind, name):
             setattr(Table, name, _keyed(name))
-    for name in "__len__ __reversed__ __eq__ __ne__ __repr__ clear update".split():
+    for name in "__len__ __reversed__ __eq__ __ne__ __repr__".split():
         if hasattr(kind, name):
             setattr(Table, name, _passed(name))
+    for name, make in {"__delitem__": _keyed, "clear": _passed, "update": _passed}.items():
+        setattr(Table, name, _renewing(make(name)))
     return Table
 
 
 _DICTS = {kind: _dict_class(kind) for kind in TABLES - {list, tuple}}
+_RENEWED = {_List, *_DICTS.values()}
