@@ -79,7 +79,7 @@ from wengert.core.rebind.stubs import (
     plain_functions,
     stub_of,
 )
-from wengert.core.rebind.tables import TABLES, renew, table
+from wengert.core.rebind.tables import TABLES, table
 from wengert.core.rebind.wrappers import (
     REFLECTED,
     dispatching,
@@ -141,7 +141,7 @@ class Plan(Inspected):
     holds the ids of functions that the code uses otherwise than to call them, and `checked` is the latest `state.now`
     at which `holds` was true.
 
-    `live` holds the private names of containers, which code in C sees as they are when the plan is checked.
+    `live` holds the stand-ins of containers, which code in C sees as they are when the plan is checked.
 
     `stores` holds the indices of the parameters that the root may write into; None until they are needed.
     """
@@ -155,7 +155,7 @@ class Plan(Inspected):
     def __init__(self, root):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
         self.copies, self.copy, self.stores, self.checked = {}, None, None, None
-        self.used, self.use, self.passed, self.live = [], -1, set(), []
+        self.used, self.use, self.passed, self.live = [], -1, set(), weakref.WeakValueDictionary()
         reached = self.reached(root, is_lazy=True)
         nodes, objects = self.explore(root, reached)
         self.watch(root, nodes, objects, reached[-2])
@@ -239,9 +239,6 @@ class Plan(Inspected):
         """Enter the replacement of a value, or a stub, under a private name."""
         if id(value) not in self.lazy:
             BUILTINS[name] = self.build(value, memo)
-            if type(value) in _GROWING:
-                self.live.append(name)
-                self.is_plain = False
         elif id(value) in plans:
             BUILTINS[name] = lookup.resolved(value)
         else:
@@ -396,9 +393,8 @@ class Plan(Inspected):
 
     def rest_holds(self, root):
         """Check the parts that most plans do not have, and renew what code in C sees of containers."""
-        copied = () if self.copy is None else (*defaults_of(self.copy), *contents_of(self.copy))
-        for value in (*map(BUILTINS.get, self.live), *copied):
-            renew(value)
+        for stand_in in self.live.values():
+            stand_in._wengert_renew()
         return super().rest_holds(root)
 
     def renaming(self, f):
@@ -582,7 +578,10 @@ class Plan(Inspected):
         if kind is types.ModuleType:
             return self.module_proxy(value, memo)
         if kind in TABLES:
-            return table(value, item)
+            stand_in = table(value, item)
+            if kind is not tuple:
+                self.live[id(stand_in)], self.is_plain = stand_in, False
+            return stand_in
         if isinstance(value, type):
             return new if isinstance(new, type) else value
         if kind is LRU or py_func_of(value):

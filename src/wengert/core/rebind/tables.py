@@ -2,7 +2,7 @@
 
 A stand-in is a subclass of `dict`, `list` or `tuple` that reads from and writes to the original, so that both always
 agree.  Code in C that bypasses its methods, such as `eval` with a dictionary of names, sees the original items, which
-`renew` copies at each call from outside; a dictionary also stores what renewed code writes.
+`_wengert_renew` copies at each call from outside; a dictionary also stores what renamed code writes.
 """
 
 import collections
@@ -11,7 +11,7 @@ import types
 
 from wengert.core.rebind.identity import FUNCTIONS, plain_key
 
-__all__ = ["TABLES", "items_of", "renew", "table"]
+__all__ = ["TABLES", "items_of", "table"]
 
 TABLES = {dict, list, tuple, collections.OrderedDict, collections.defaultdict}
 _MAX_SEEN = 100  # items at each end that are looked at
@@ -79,12 +79,6 @@ def _renewing(method):
 
     renewing.__name__ = method.__name__
     return renewing
-
-
-def renew(stand_in):
-    """Let code in C see the items that the original of a stand-in has now."""
-    if type(stand_in) in _RENEWED:
-        stand_in._wengert_renew()
 
 
 def _in_place(name):
@@ -156,7 +150,7 @@ class _Tuple(tuple):
 
 
 class _List(list):
-    __slots__ = ("_wengert_of", "_wengert_see")
+    __slots__ = ("__weakref__", "_wengert_of", "_wengert_see")
     __class__ = property(lambda self: list)
     __hash__ = None
 
@@ -222,7 +216,8 @@ for _name in ("__len__ __setitem__ __delitem__ __lt__ __le__ __gt__ __ge__ __rep
 
 def _dict_class(kind):
     class Table(kind):
-        __slots__ = ("_wengert_of", "_wengert_see")
+        __slots__ = ("_wengert_of", "_wengert_see") if kind.__weakrefoffset__ else (
+            "__weakref__", "_wengert_of", "_wengert_see")  # fmt: skip
         __class__ = property(lambda self: kind)
         __hash__ = None
 
@@ -289,4 +284,3 @@ def _dict_class(kind):
 
 
 _DICTS = {kind: _dict_class(kind) for kind in TABLES - {list, tuple}}
-_RENEWED = {_List, *_DICTS.values()}
