@@ -662,3 +662,43 @@ def test_code_in_c_sees_what_a_container_of_functions_holds_now(name):
             for each in (derivative, compiled, derivative):
                 np.testing.assert_allclose(each(1.3), rate * slope)
     assert [key for key in NAMES if key != "__builtins__"] == ["sin", "rate"]
+
+
+class Table:
+    """An object that a module makes at first use."""
+
+    scale = 2.0
+
+    def filled(self, x):
+        return self.scale * double(x)
+
+
+table = None
+
+
+def made_once():
+    global table
+    if table is None:
+        table = Table()
+    return table
+
+
+def used_once_made(x):
+    global table
+    if table is None:
+        table = Table()
+    return table.filled(x) + table.scale * x
+
+
+@pytest.mark.parametrize("f", [lambda x: made_once().filled(x), used_once_made], ids=["returned", "used"])
+@pytest.mark.parametrize("is_made_before", [False, True])
+def test_objects_that_a_global_name_holds_from_the_first_use_are_followed(f, is_made_before, monkeypatch):
+    monkeypatch.setitem(globals(), "table", Table() if is_made_before else None)
+    slope = float(f(np.ones(1))[0]) if is_made_before else (6.0 if f is used_once_made else 4.0)
+    derivative, compiled = wg.jacobian(f), wg.jacobian(wg.compile(f))
+    for scale in (2.0, 3.0, 2.0):
+        monkeypatch.setattr(Table, "scale", scale)
+        with warnings.catch_warnings(action="ignore", category=wg.CompileWarning):
+            for each in (derivative, compiled, derivative):
+                np.testing.assert_allclose(each(X), slope * scale / 2.0 * np.eye(3))
+    assert not is_made_before or type(table) is Table

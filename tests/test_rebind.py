@@ -62,7 +62,7 @@ def loaded(name):
 rename = load("rename")
 FIRST_NUMBER = 1_000_000  # of private names, distinct from wengert's own, which are kept in builtins and sys.modules
 rename._number = itertools.count(FIRST_NUMBER)
-rename.CALLEE, rename.CONSTANT = rename.private("callee"), rename.private("constant")
+rename.CALLEE, rename.CONSTANT, rename.SEEN = map(rename.private, ("callee", "constant", "seen"))
 with pytest.MonkeyPatch.context() as context:
     context.setitem(sys.modules, "wengert.core.rebind.rename", rename)
     loaded("tables")

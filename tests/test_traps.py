@@ -1,14 +1,20 @@
 """Python constructs that can hide a derivative: each gives the right one, or an error that says why there is none."""
 
 import collections.abc
+import contextlib
+import itertools
 import math
+import sys
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import wengert as wg
+from wengert.transforms.bounded import TooLong, bounded
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -415,3 +421,57 @@ def test_check_of_a_constant_result_leaves_other_arguments_alone(options):
     with pytest.warns(wg.errors.MutatedInputWarning):
         assert wg.jacobian(f, **options)(1.5, calls) == 0.0
     assert not calls.any()
+
+
+def waiting(x):
+    """Wait for one point, as code does that iterates until a cached residual is zero."""
+    while x != 0.5:
+        pass
+    return 2.0
+
+
+def catching(x):
+    while x != 0.5:
+        with contextlib.suppress(Exception):
+            x = x + 0.0 * math.sin(x)
+    return 2.0
+
+
+def searching(x):
+    return 2.0 if x == 0.5 else next(each for each in itertools.count() if each == x)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="no sys.monitoring")
+@pytest.mark.parametrize("f", [waiting, catching, searching])
+def test_check_of_a_constant_result_ends_if_the_function_does_not_end_nearby(f):
+    for _ in range(2):
+        assert wg.grad(f)(0.5) == 0.0
+    assert sys.monitoring.get_tool(4) is None
+    with pytest.raises(TooLong), bounded(100):
+        f(0.25)
+    with bounded(100):
+        assert f(0.5) == 2.0
+
+
+def sleeping():
+    for _ in range(1000):
+        time.sleep(0.0)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="no sys.monitoring")
+def test_slow_code_is_bounded_by_its_time():
+    with pytest.raises(TooLong), bounded(seconds=0.0):
+        sleeping()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="no sys.monitoring")
+def test_other_threads_and_tools_are_not_bounded():
+    def counting():
+        return sum(k for k in range(1000))
+
+    with bounded(100), ThreadPoolExecutor(1) as pool:
+        assert pool.submit(counting).result() == 499500
+    with pytest.raises(TooLong), bounded(), bounded(100):
+        counting()
+    with bounded(), bounded(), bounded(100):
+        assert counting() == 499500  # no tool is left

@@ -22,6 +22,7 @@ from wengert.core import levels
 from wengert.core.operands.var import contracts, holds_traced, is_traced, plain
 from wengert.core.tape.memory import Level
 from wengert.errors import CachedValueWarning
+from wengert.transforms.bounded import TooLong, bounded
 
 __all__ = ["check"]
 
@@ -60,9 +61,9 @@ def check(run: Any, f: Callable, args: tuple, kwargs: dict, positions: tuple, ha
         return
     stops, token, checking = levels.stops(), levels.running.set(()), _checks.set(True)
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), bounded():
             is_lost = _is_lost(_Plain(f, args, kwargs, positions, has_aux), numbers, is_chosen)
-    except Exception:  # f raises at a point nearby, or takes no plain values
+    except (Exception, TooLong):  # f raises or does not end at a point nearby, or takes no plain values
         return
     finally:
         levels.running.reset(token)

@@ -76,6 +76,9 @@ cdef class Ufunc:
     def __hash__(self):
         return hash(self.kernel.ufunc)
 
+    def __deepcopy__(self, memo):
+        return self
+
     def __reduce__(self):
         return getattr, (np, self.kernel.ufunc.__name__)
 

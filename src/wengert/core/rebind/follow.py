@@ -38,6 +38,7 @@ UNFOLLOWED = {
     **dict.fromkeys(("IPython", "coverage", "debugpy", "hypothesis", "ipykernel"), _TOOL),
     **dict.fromkeys(("_pytest", "pluggy", "pytest"), _TOOL),
     **dict.fromkeys(("joblib", "llvmlite", "numba"), "it runs or compiles functions outside of Python"),
+    **dict.fromkeys(("peewee", "sqlalchemy"), "it reads databases"),
     **dict.fromkeys(("loguru", "structlog", "tqdm"), "it writes text"),
     **dict.fromkeys(("lark", "ply", "pyparsing", "yaml"), "it reads text"),
     **dict.fromkeys(("cupy", "h5py", "mpi4py"), "its data lies outside of NumPy arrays"),

@@ -22,7 +22,7 @@ __all__ = [
     "is_same",
     "note_copy",
     "plain_key",
-    "reference",
+    "refer",
     "whole",
 ]
 
@@ -44,12 +44,13 @@ class Sharing:
 _object = Sharing._wengert_object
 
 
-def reference(proxy, value, keeps_hash):
-    """Let a proxy refer to its object; a weak reference keeps a hash that was computed, also when the object dies."""
-    found = weakref.ref(value)
-    if keeps_hash:
-        hash(found)
-    _object.__set__(proxy, found)
+def refer(proxy, value):
+    """Let a proxy refer to its object, if that has weak references: these keep a hash, also when the object dies."""
+    if type(value).__weakrefoffset__ and isinstance(proxy, Sharing):
+        found = weakref.ref(value)
+        if type(proxy).__hash__ is hash_of:
+            hash(found)
+        _object.__set__(proxy, found)
 
 
 def note_copy(copy, f):

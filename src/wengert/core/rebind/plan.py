@@ -358,6 +358,7 @@ class Plan(Inspected):
             is_copying(value)
             or code.calls_variables
             or code.compares
+            or code.held
             or (code.imports and self.imports(value))
             or holds_module(value)
             or reads_computed(value)
@@ -432,7 +433,7 @@ class Plan(Inspected):
             if name not in names and is_met:
                 self.changed[id(held[name])] = True
                 stand_in(name, held[name])
-        return (names, sources, self.imports(f), arrays), aliases
+        return (names, sources, self.imports(f), arrays, read(f.__code__).held), aliases
 
     alias = staticmethod(alias_of)
 

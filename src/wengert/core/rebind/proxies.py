@@ -12,7 +12,7 @@ import weakref
 from _thread import get_ident  # `threading` takes 0.5 ms to import
 
 from wengert.core.rebind.follow import CONTAINERS, has_subclass_hook, is_array_class, is_plain_object, slots_of
-from wengert.core.rebind.identity import Sharing, class_key, hash_of, is_same, reference, whole
+from wengert.core.rebind.identity import Sharing, class_key, hash_of, is_same, refer, whole
 from wengert.core.rebind.registration import lookup, seen_as
 from wengert.core.rebind.rename import reads_for_use
 
@@ -251,8 +251,7 @@ def _share_dict(value, cls, new=object.__new__, assign=object.__setattr__):
     assign(proxy, "__dict__", value.__dict__)
     if cls.__weakrefoffset__:
         _live_proxies[id(value)] = proxy
-        if issubclass(cls, Sharing):
-            reference(proxy, value, cls.__hash__ is hash_of)
+        refer(proxy, value)
     return proxy
 
 

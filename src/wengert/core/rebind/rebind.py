@@ -85,7 +85,7 @@ from wengert.core.rebind.registration import (
     state,
     templates,
 )
-from wengert.core.rebind.rename import BUILTINS, CALLEE, COMPARED, CONTAINED
+from wengert.core.rebind.rename import BUILTINS, CALLEE, COMPARED, CONTAINED, SEEN
 from wengert.core.rebind.stores import written_parameters
 from wengert.core.rebind.stubs import stub_of
 from wengert.core.rebind.tables import TABLES, table
@@ -385,4 +385,5 @@ def _callee(value):
 
 
 lookup.in_use, lookup.replaced, lookup.resolved = in_use, _replaced, _resolved
-BUILTINS[CALLEE], BUILTINS[COMPARED], BUILTINS[CONTAINED] = _callee, compared, contained
+BUILTINS[CALLEE], BUILTINS[SEEN] = _callee, _replaced
+BUILTINS[COMPARED], BUILTINS[CONTAINED] = compared, contained

@@ -38,6 +38,7 @@ __all__ = [
     "CONTAINED",
     "IN_USE",
     "READ",
+    "SEEN",
     "USED",
     "Alias",
     "LiveAlias",
@@ -68,7 +69,7 @@ _op = {name: dis.opmap.get(name, -1) for name in (
     "LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "IMPORT_NAME", "IMPORT_FROM", "EXTENDED_ARG",
     "LOAD_CONST", "LOAD_SMALL_INT", "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "STORE_GLOBAL",
     "DELETE_GLOBAL", "STORE_NAME", "STORE_DEREF", "DELETE_DEREF", "STORE_FAST", "PRECALL", "CALL", "SWAP",
-    "POP_TOP", "PUSH_NULL", "BUILD_TUPLE", "IS_OP", "CONTAINS_OP", "STORE_FAST_LOAD_FAST",
+    "POP_TOP", "PUSH_NULL", "RETURN_VALUE", "BUILD_TUPLE", "IS_OP", "CONTAINS_OP", "STORE_FAST_LOAD_FAST",
     "STORE_FAST_STORE_FAST")}  # fmt: skip
 _LOAD_GLOBAL, _IMPORT_NAME, _EXTENDED_ARG = _op["LOAD_GLOBAL"], _op["IMPORT_NAME"], _op["EXTENDED_ARG"]
 _LOADS = {_op["LOAD_NAME"], _op["LOAD_FROM_DICT_OR_GLOBALS"]} - {-1}
@@ -136,6 +137,7 @@ COMPARED, CONTAINED = private("compared"), private("contained")
 _PLAIN_OPERANDS = {_IS_OP: COMPARED, _CONTAINS_OP: CONTAINED}
 CALLEE = private("callee")  # the function that yields the replacement of the value of a variable that is called
 CONSTANT = private("constant")  # the function that yields the replacement of a constant array
+SEEN = private("seen")  # the function that yields the replacement of any value
 
 
 class Alias:
@@ -391,6 +393,7 @@ class Code:
     bare : global names whose value is also used otherwise
     passed : global names whose value is used other than by a call
     assigned, written : global names and free variables assigned
+    held : global names assigned whose value is returned or read from, as that of an object made at first use
     imports : imports that may be renamed, as (dotted name, form, level)
     mentioned : all names, those of attributes included
     methods : attributes of values other than globals
@@ -405,9 +408,9 @@ class Code:
     uses : answers of `reads_for_use`, by offset
     """
 
-    __slots__ = ("assigned", "bare", "calls_variables", "compares", "fills_results", "imports", "latest", "loaded",
-                 "mentioned", "methods", "modules", "names", "naming", "owners", "passed", "paths", "ref", "strings",
-                 "uses", "written")  # fmt: skip
+    __slots__ = ("assigned", "bare", "calls_variables", "compares", "fills_results", "held", "imports", "latest",
+                 "loaded", "mentioned", "methods", "modules", "names", "naming", "owners", "passed", "paths", "ref",
+                 "strings", "uses", "written")  # fmt: skip
 
     def __init__(self, code):
         self.names, self.assigned, self.written, self.imports = set(), set(), set(), set()
@@ -415,8 +418,10 @@ class Code:
         self.loaded, self.modules, self.strings, self.passed, self.uses = set(), set(), set(), set(), {}
         self.ref = weakref.ref(code, functools.partial(forget, _codes, id(code)))
         self.calls_variables = self.compares = self.fills_results = False
+        self.held = set()
         self.naming = _named(self.read(code, set() if _may_call_variables(code) else None))
         self.names -= self.assigned
+        self.held &= self.assigned
         self.paths = [path for path in self.paths if path[0] in self.names]
         self.owners = tuple({path[0] for path in self.paths})
 
@@ -438,6 +443,8 @@ class Code:
             if op == _LOAD_GLOBAL or (op in _LOADS and code.co_names[arg] not in _OF_CLASS):
                 name = code.co_names[arg >> (op == _LOAD_GLOBAL)]
                 self.names.add(name)
+                if _is_held(instructions, k):
+                    self.held.add(name)
                 if path := _path(code, instructions, k):
                     self.paths.add((name, *path))
                 else:
@@ -541,6 +548,12 @@ def _may_call_variables(code):
     return any(_op["PUSH_NULL"] in each.co_code[::2] for each in codes_in(code))
 
 
+def _is_held(instructions, k):
+    """Return whether the value of the global name that instruction k loads is returned or read from."""
+    (_, op, arg, _), (_, after, _, _) = instructions[k : k + 2]
+    return op == _LOAD_GLOBAL and not arg & 1 and (after in _ATTRIBUTE or after == _op["RETURN_VALUE"])
+
+
 def _made(code, instructions, outer):
     """Return the variables that hold only functions made by this code, or by the enclosing code (`outer`)."""
     held, made, others = _variables(code), {name for name in outer if name in code.co_freevars}, set()
@@ -625,10 +638,11 @@ def _is_inspected(code, instruction):
     return name in _IDENTITY or name in _INSPECTED
 
 
-def rename(code, names, sources, imports, arrays, hidden=frozenset(), made=None):
+def rename(code, names, sources, imports, arrays, held, hidden=frozenset(), made=None):
     """Return `code` with `names` and `imports` renamed; names in `sources` only where called, mapped or read from.
 
-    Where the value of a name in `arrays` is used otherwise, code that replaces it is inserted.
+    Where the value of a name in `arrays` is used otherwise, and that of a name in `held` is returned or read from, code
+    that replaces it is inserted.
     A class must stay itself in `isinstance`, `except` and comparisons.  `hidden` are names of a class body,
     which its annotation scopes see before globals, and `made` names of functions that the enclosing code makes, or
     False if none of its variables is called.
@@ -647,6 +661,9 @@ def rename(code, names, sources, imports, arrays, hidden=frozenset(), made=None)
             shift = 1
             name = code.co_names[arg >> 1]
             alias = None if _is_inspected(code, instructions[k + 1]) else names.get(name)
+            if name in held and _is_held(instructions, k):
+                inserted[i] = _seen_by(added.setdefault(SEEN, len(code.co_names) + len(added)))
+                continue
             if name in sources and not (arg & 1 or instructions[k + 1][1] in _ATTRIBUTE or _is_mapped(code, before)):
                 if _is_made(code, before):
                     inserted[i] = _seen_by(added.setdefault(CALLEE, len(code.co_names) + len(added)))
@@ -686,7 +703,7 @@ def rename(code, names, sources, imports, arrays, hidden=frozenset(), made=None)
     if calls:
         inserted |= dict.fromkeys(calls, _seen_by(added.setdefault(CALLEE, len(code.co_names) + len(added))))
     consts = tuple(
-        rename(nested, names, sources, imports, arrays, own, made) if type(nested) is types.CodeType else nested
+        rename(nested, names, sources, imports, arrays, held, own, made) if type(nested) is types.CodeType else nested
         for nested in code.co_consts
     )
     if not added and all(map(lambda a, b: a is b, consts, code.co_consts)):

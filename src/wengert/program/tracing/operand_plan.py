@@ -9,6 +9,7 @@ import functools
 import types
 
 from wengert.core.rebind.follow import REGISTERED, WRAPPERS, is_followed, is_plain_object, is_seen_whole, module_reads
+from wengert.core.rebind.identity import refer
 from wengert.core.rebind.modules import ModuleProxy
 from wengert.core.rebind.plan import Plan
 from wengert.core.rebind.proxies import has_data_descriptor, make_proxy_class
@@ -140,7 +141,7 @@ class OperandPlan(Plan):
         return self.own.setdefault(id(value), Alias(value, name))
 
     def renaming(self, f):
-        (names, sources, imports, arrays), aliases = super().renaming(f)
+        (names, sources, imports, arrays, held), aliases = super().renaming(f)
         for name in read(f.__code__).names:
             key = id(f.__globals__), name
             if key in self.operands:
@@ -152,7 +153,7 @@ class OperandPlan(Plan):
         for first, module, _, _ in module_reads(f):
             if first in names:
                 self.changed[id(module)] = True
-        return (names, sources, imports, arrays), aliases
+        return (names, sources, imports, arrays, held), aliases
 
     def rename(self, f):
         key, aliases = self.renaming(f)
@@ -214,6 +215,7 @@ class OperandPlan(Plan):
         held = {name: _FixedAttribute() for name in names}
         leaf = make_proxy_class(cls._wengert_original, [cls], **held, __setattr__=_refuse, __delattr__=_refuse)
         proxy = memo[id(value)] = object.__new__(leaf)
+        refer(proxy, value)
         object.__setattr__(proxy, "__dict__", own := dict(space))  # a copy, since it may come to hold traced values
         for name in names:
             key = id(space), name
