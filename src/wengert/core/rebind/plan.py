@@ -6,7 +6,6 @@ import sys
 import types
 import weakref
 
-from wengert.core.rebind.bytecode import names_in
 from wengert.core.rebind.follow import (
     DATA,
     INERT,
