@@ -14,7 +14,7 @@ from wengert.core.rebind.modules import ModuleProxy
 from wengert.core.rebind.plan import Plan
 from wengert.core.rebind.proxies import has_data_descriptor, make_proxy_class
 from wengert.core.rebind.rebind import in_use
-from wengert.core.rebind.registration import constant
+from wengert.core.rebind.registration import constant, is_deferred, is_registered
 from wengert.core.rebind.rename import BUILTINS, Alias, private, read, rename
 from wengert.core.rebind.wrappers import like, partial_like
 from wengert.program.tracing.refusals import NotReplayable, NotSeen
@@ -95,9 +95,14 @@ class OperandPlan(Plan):
 
     @staticmethod
     def when_called(f):
-        """Return a function that raises, in place of one whose code did not run before."""
+        """Return a function that raises, in place of one whose code did not run before.
+
+        The registration of a function of a package may have been deferred until it is called.
+        """
 
         def run(*args, **kwargs):
+            if is_registered(f):
+                return REGISTERED[id(f)][1](*args, **kwargs)
             raise_not_seen(f)
 
         return like(f, run)
@@ -116,7 +121,8 @@ class OperandPlan(Plan):
         functions = [value for value in nodes if type(value) is types.FunctionType]
         codes = [f.__code__ for f in functions if id(f) in self.changed]
         self.originals = [*codes, *filter(None, (read(code).latest[1] for code in codes))]
-        self.idle = {id(f.__code__): f for f in self.lazy.values()}  # also reached by objects that are not copied
+        idle = [f for f in self.lazy.values() if not is_deferred(f)]  # also reached by objects that are not copied
+        self.idle = {id(f.__code__): f for f in idle}
         self.make(nodes, memo)
         self.run = self.build(root, memo)
 
