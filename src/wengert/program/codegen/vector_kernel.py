@@ -30,9 +30,7 @@ MAX_LIVE_FOR_TWO_VECTORS = 12
 class VectorKernel:
     """A vector kernel, compiled to a loop."""
 
-    def __init__(
-        self, given: Kernels, code, dims, strides, walk, number, fill, sums, first, chunks, rows, pitch, block
-    ):
+    def __init__(self, given: Kernels, code, dims, strides, walk, number, fill, sums, first, chunks, rows, _, block):
         self.given = given
         self.code, self.dims, self.strides = code.tolist(), dims, strides
         self.walks = [w for w, _ in walk]

@@ -153,7 +153,8 @@ cdef int set_step(Machine vm, Py_ssize_t i, tuple given) except -1:
         step.size = len(offsets)
         step.work = step.size
     else:
-        _, code, dims, strides, walk, number, fill, sums, step.first, step.chunks, step.rows, step.pitch, step.block = given
+        _, code, dims, strides, walk, number, fill, sums, step.first, step.chunks = given[:10]
+        step.rows, step.pitch, step.block = given[10:]
         step.length = dims[0]
         step.code, step.count = <const wg_code *>keep_array(vm, code, np.int32), len(code)
         step.ndim, step.shape = len(dims), <const Py_ssize_t *>keep_list(vm, dims, sizeof(Py_ssize_t))

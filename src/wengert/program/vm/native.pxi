@@ -53,7 +53,7 @@ cdef int find_native_calls(Lowering low) except -1:
 
 
 cdef object matrix_product(Lowering low, Py_ssize_t i, call):
-    """Return a product of matrices or vectors by the inner loop of `numpy.matmul`, which calls BLAS; None for others."""
+    """Return a product of matrices or vectors by the inner loop of `numpy.matmul`, which calls BLAS, or None."""
     cdef Py_ssize_t m, k, n
     product = product_of(call)
     if product not in ("matmul", "dot", "vdot") or low.exact or not (low.is_scalar(i) or low.layout(i).is_c):
@@ -199,12 +199,11 @@ cdef Py_ssize_t keep_operand(Machine vm, wg_operand *x, tuple given, Py_ssize_t 
 cdef int find_loop(wg_native *native, ufunc, tuple dtypes) except -1:
     """Set the inner loop of a ufunc for these dtypes."""
     cdef PyUFuncObject *u = <PyUFuncObject *><PyObject *>ufunc
-    cdef int i, j
+    cdef bytes wanted = bytes([dtype.num for dtype in dtypes])
+    cdef const char *types = wanted
+    cdef int i
     for i in range(u.ntypes):
-        for j in range(u.nargs):
-            if u.types[i * u.nargs + j] != dtypes[j].num:
-                break
-        else:
+        if memcmp(u.types + i * u.nargs, types, u.nargs) == 0:
             native.loop = u.functions[i]
             native.data = u.data[i] if u.data != NULL else NULL
             return 0

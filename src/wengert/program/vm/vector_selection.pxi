@@ -5,7 +5,6 @@
 
 cdef int MAX_SHORT_ROW = 64         # length of the inner axis up to which several rows share a chunk
 cdef double MOVE_ROWS = 2.5         # cost of copying rows to a chunk or back, relative to that of an operation
-cdef set COMMUTED = {WG_M_ADD + 2, WG_M_MULTIPLY + 2, WG_M_STRONG + 2}       # a scalar and an array
 cdef list FIRST = [0.0, -math.inf, math.inf]        # neutral elements of the reductions of WG_M_FOLD
 
 
@@ -461,7 +460,7 @@ cdef class Chunks:
         else:
             if n == 2:
                 code += 0 if is_array[0] and is_array[1] else 1 if is_array[0] else 2
-                if code in COMMUTED:
+                if code == WG_M_ADD + 2 or code == WG_M_MULTIPLY + 2 or code == WG_M_STRONG + 2:    # a scalar first
                     code, slots[0], slots[1] = code - 1, slots[1], slots[0]
             if n != 2 or is_one:
                 self.line(code, slots[0], slots[1 if n == 2 else 0], v.place)

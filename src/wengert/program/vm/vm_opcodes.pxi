@@ -69,7 +69,8 @@ def opcodes_of_machine():
         WG_M_LOOP: ("loop", 2), WG_M_LOAD: ("load", 0), WG_M_LOAD_BOOL: ("load_bool", 0), WG_M_GUARD: ("guard", 2),
         WG_M_GUARD_INT: ("guard_int", 2), WG_M_END: ("end", 0), WG_M_EXACT: ("exact", 3), WG_M_GET: ("get", 1),
         WG_M_PUT: ("put", 1), WG_M_GET_BOOL: ("get_bool", 1), WG_M_PUT_BOOL: ("put_bool", 1), WG_M_SUM: ("sum", 1),
-        WG_M_GATHER: ("gather", 2), WG_M_QUOTIENT: ("quotient", 2), WG_M_SUM_ROWS: ("sum_rows", 1), WG_M_ONE: ("one", 0),
+        WG_M_GATHER: ("gather", 2), WG_M_SUM_ROWS: ("sum_rows", 1), WG_M_ONE: ("one", 0),
+        WG_M_QUOTIENT: ("quotient", 2),
         WG_M_FOLD: ("fold", 2), WG_M_GET_ROWS: ("get_rows", 2),
         WG_M_PUT_ROWS: ("put_rows", 2), WG_M_GET_BOOL_ROWS: ("get_bool_rows", 2),
         WG_M_PUT_BOOL_ROWS: ("put_bool_rows", 2)}
