@@ -68,6 +68,9 @@ def _is_active(kind):
     return overrides(kind, "__array_ufunc__") or any(hasattr(np.ndarray, name) for name in names - _PASSIVE)
 
 
+_NUMBERS = "biufc"
+
+
 def as_instance(x):
     """Convert a plain instance of a followed subclass to a traced class, with a constant operand.
 
@@ -78,7 +81,7 @@ def as_instance(x):
         return x
     if _is_unmasked(x):
         return np.ndarray.view(x, np.ndarray)
-    if not is_subclass(original(kind)) or dtype_of.__get__(x).kind not in "biufc":
+    if not is_subclass(original(kind)) or dtype_of.__get__(x).kind not in _NUMBERS:
         return x
     kind = traced_class(kind, x)
     made = holding(kind, np.ndarray.view(x, np.ndarray))
@@ -101,8 +104,7 @@ def is_handled(args) -> bool:
                 continue
             if (message := subclass_message(type(x))) is not None:
                 raise refusal(args, message, UnsupportedFunctionError)
-            kind = type(x)
-            found = found or is_subclass(original(kind))
+            found = found or (is_subclass(original(type(x))) and dtype_of.__get__(x).kind in _NUMBERS)
     return found
 
 
