@@ -404,25 +404,25 @@ def test_memory_never_yields_numbers():
         wg.grad(f, x0)
 
 
-class Fields(np.ndarray):
+class FirstField(np.ndarray):
     """An array with fields, whose ufuncs compute with the first one."""
 
     def __array_ufunc__(self, fun, method, *inputs, **options):
-        inputs = [x["a"].view(np.ndarray) if isinstance(x, Fields) else x for x in inputs]
+        inputs = [x["a"].view(np.ndarray) if isinstance(x, FirstField) else x for x in inputs]
         return getattr(fun, method)(*inputs, **options)
 
 
-class Bare(np.ndarray):
+class WithFields(np.ndarray):
     pass
 
 
 PAIRS = np.array([(1.0, 2.0), (3.0, 4.0)], dtype=[("a", float), ("b", float)])
 WITH_FIELDS = {
-    "left": lambda x: PAIRS.view(Bare) * x,
-    "right": lambda x: x * PAIRS.view(Bare),
-    "scalar": lambda x: x[0] * PAIRS.view(Bare),
-    "ufunc": lambda x: np.multiply(x, PAIRS.view(Bare)),
-    "function": lambda x: np.dot(x, PAIRS.view(Bare)),
+    "left": lambda x: PAIRS.view(WithFields) * x,
+    "right": lambda x: x * PAIRS.view(WithFields),
+    "scalar": lambda x: x[0] * PAIRS.view(WithFields),
+    "ufunc": lambda x: np.multiply(x, PAIRS.view(WithFields)),
+    "function": lambda x: np.dot(x, PAIRS.view(WithFields)),
 }
 
 
@@ -436,5 +436,5 @@ def test_subclass_with_fields_raises_as_in_plain_code(f):
 
 
 def test_subclass_with_fields_that_computes_with_one_has_the_derivative():
-    pairs = PAIRS.view(Fields)
+    pairs = PAIRS.view(FirstField)
     np.testing.assert_array_equal(wg.jacobian(lambda x: pairs * x)(np.array([0.3, 0.4])), np.diag([1.0, 3.0]))
