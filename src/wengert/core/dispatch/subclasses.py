@@ -104,7 +104,8 @@ def is_handled(args) -> bool:
                 continue
             if (message := subclass_message(type(x))) is not None:
                 raise refusal(args, message, UnsupportedFunctionError)
-            found = found or (is_subclass(original(type(x))) and dtype_of.__get__(x).kind in _NUMBERS)
+            has_numbers = isinstance(x, SubclassVar) or dtype_of.__get__(x).kind in _NUMBERS
+            found = found or (has_numbers and is_subclass(original(type(x))))
     return found
 
 
