@@ -1,6 +1,7 @@
 """Forms of code that published packages use: proxies, modules and options that simple functions do not have."""
 
 import abc
+import copy
 import functools
 import importlib
 import inspect
@@ -702,3 +703,18 @@ def test_objects_that_a_global_name_holds_from_the_first_use_are_followed(f, is_
             for each in (derivative, compiled, derivative):
                 np.testing.assert_allclose(each(X), slope * scale / 2.0 * np.eye(3))
     assert not is_made_before or type(table) is Table
+
+
+LAYERS = [np.tanh, 2.0]
+
+
+def test_containers_of_ufuncs_are_copied():
+    def f(x):
+        held, same = copy.deepcopy(LAYERS), copy.copy(LAYERS)
+        held[1] = 3.0
+        return held[0](x) * held[1] * same[1]
+
+    for derivative in (wg.grad(f), wg.grad(wg.compile(f))):
+        for x in (0.3, 0.5):
+            np.testing.assert_allclose(derivative(x), 6.0 / np.cosh(x) ** 2)
+    assert LAYERS == [np.tanh, 2.0]
