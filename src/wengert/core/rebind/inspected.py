@@ -41,11 +41,13 @@ class Inspected:
     objects are known by id: `cells` of the root, `holders` (objects with their attributes), and `loose`.  The death of
     any of them ends the plan, so that a reused id is never mistaken for an old one.
 
+    `live` holds weak references to stand-ins of containers, which code in C sees as they are when the plan is checked.
+
     Functions and classes of modules, in `lazy`, have plans of their own, which are made when they are used (`stubs`).
     """
 
     __slots__ = ("cells", "code", "codes", "data", "defaults", "fixed", "holders", "is_plain", "kinds", "lazy",
-                 "loose", "orders", "refs", "sizes")  # fmt: skip
+                 "live", "loose", "orders", "refs", "sizes")  # fmt: skip
 
     def watch(self, root, nodes, objects, plain):
         """Save everything that `holds` compares."""
@@ -135,6 +137,9 @@ class Inspected:
         for get, name, kind in self.kinds:
             if type(get(name)) is not kind:
                 return False
+        for ref in self.live:
+            if (stand_in := ref()) is not None:
+                stand_in._wengert_renew()
         if not self.is_plain:
             return self.rest_holds(root)
         return self.code is None or not (root.__defaults__ or root.__kwdefaults__)

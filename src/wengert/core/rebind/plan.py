@@ -140,13 +140,11 @@ class Plan(Inspected):
     holds the ids of functions that the code uses otherwise than to call them, and `checked` is the latest `state.now`
     at which `holds` was true.
 
-    `live` holds the stand-ins of containers, which code in C sees as they are when the plan is checked.
-
     `stores` holds the indices of the parameters that the root may write into; None until they are needed.
     """
 
-    __slots__ = ("aliases", "changed", "checked", "copies", "copy", "copying", "live", "methods", "passed",
-                 "recipes", "run", "stores", "use", "used", "written")  # fmt: skip
+    __slots__ = ("aliases", "changed", "checked", "copies", "copy", "copying", "methods", "passed", "recipes",
+                 "run", "stores", "use", "used", "written")  # fmt: skip
 
     proxy_classes = _proxy_classes
     enters_differentiated = False  # whether functions that define their own derivative are followed
@@ -154,7 +152,7 @@ class Plan(Inspected):
     def __init__(self, root):
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
         self.copies, self.copy, self.stores, self.checked = {}, None, None, None
-        self.used, self.use, self.passed, self.live = [], -1, set(), weakref.WeakValueDictionary()
+        self.used, self.use, self.passed, self.live = [], -1, set(), []
         reached = self.reached(root, is_lazy=True)
         nodes, objects = self.explore(root, reached)
         self.watch(root, nodes, objects, reached[-2])
@@ -391,11 +389,6 @@ class Plan(Inspected):
         self.copy = old.copy
         return True
 
-    def rest_holds(self, root):
-        """Check the parts that most plans do not have, and renew what code in C sees of containers."""
-        for stand_in in self.live.values():
-            stand_in._wengert_renew()
-        return super().rest_holds(root)
 
     def renaming(self, f):
         """Return the arguments of `rename` for f's code, and the aliases among the new names."""
@@ -580,7 +573,7 @@ class Plan(Inspected):
         if kind in TABLES:
             stand_in = table(value, item)
             if kind is not tuple:
-                self.live[id(stand_in)], self.is_plain = stand_in, False
+                self.live = [*(ref for ref in self.live if ref() is not None), weakref.ref(stand_in)]
             return stand_in
         if isinstance(value, type):
             return new if isinstance(new, type) else value

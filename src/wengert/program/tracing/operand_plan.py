@@ -110,7 +110,7 @@ class OperandPlan(Plan):
     def __init__(self, root, operands, reached=None, is_trial=False):
         self.is_trial = is_trial
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
-        self.copies, self.proxy_classes, self.passed, self.live = {}, {}, set(), {}
+        self.copies, self.proxy_classes, self.passed, self.live = {}, {}, set(), []
         self.operands, self.used, self.names, self.own = operands, set(), {}, {}
         self.spaces: list = []  # pairs: namespace of a proxy object, and its initial contents
         self.root = root
