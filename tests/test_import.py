@@ -81,3 +81,38 @@ def test_hooks_to_higher_layers_are_set_for_any_import_order(first):
         "wengert.core.tape.products",
         "wengert.core.hooks",
     ]
+
+
+#: functions whose packages are registered when followed code first meets them
+FIRST_USES = """
+from scipy import cluster, fft, integrate, interpolate, linalg, ndimage, signal, spatial, special, stats
+import scipy.cluster.vq, scipy.spatial.distance, statistics
+whiten, dct, trapezoid, solve_ivp = cluster.vq.whiten, fft.dct, integrate.trapezoid, integrate.solve_ivp
+make_interp_spline, expm, gaussian_filter1d = interpolate.make_interp_spline, linalg.expm, ndimage.gaussian_filter1d
+lfilter, cdist, logsumexp, zscore = signal.lfilter, spatial.distance.cdist, special.logsumexp, stats.zscore
+mean, quad = statistics.mean, integrate.quad
+functions = [
+    lambda x: whiten(np.outer([1.0, 3.0], x) ** 2),
+    lambda x: dct(x),
+    lambda x: trapezoid(x),
+    lambda x: solve_ivp(lambda t, y: -x[0] * y, (0, 1), x, t_eval=[0.5, 1.0]).y,
+    lambda x: make_interp_spline(np.arange(5.0), np.arange(5.0) ** 2 * x[0])(x[1]),
+    lambda x: expm(np.outer(x, x)),
+    lambda x: gaussian_filter1d(x, 1.0),
+    lambda x: lfilter([1.0], [1.0, -0.5], x),
+    lambda x: cdist(x[None], np.eye(2)),
+    lambda x: logsumexp(x),
+    lambda x: zscore(x),
+    lambda x: mean([x[0], x[1] ** 2]),
+    lambda x: quad(lambda t: np.exp(-x[0] * t), 0.0, x[1])[0],
+]
+"""
+
+
+@pytest.mark.parametrize(
+    "use", ["wengert.record(f, x)(2 * x)", "wengert.compile(f)(2 * x)"], ids=["record", "compile"]
+)
+def test_first_use_of_each_package(use):
+    pytest.importorskip("scipy", minversion="1.17")
+    checks = f"x = np.array([0.7, 0.4])\nfor f in functions:\n    assert np.allclose({use}, f(2 * x), rtol=1e-6)\n"
+    run("import numpy as np, wengert\n" + FIRST_USES + checks)

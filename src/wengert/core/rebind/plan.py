@@ -300,7 +300,7 @@ class Plan(Inspected):
                     continue
                 if may_defer and type(part) is types.FunctionType and is_deferred(part):
                     lazy[id(part)] = part  # registering its package takes long, and it may never be called
-                    seeds.extend((id(part),) if is_lazy else ())
+                    seeds.append(id(part))
                     met.add(id(part))
                 elif is_registered(part):
                     seeds.append(key)
