@@ -53,7 +53,7 @@ enum { WG_FENCE = 0 };
     P(FIRST##_SUBTRACTED, first, a, b, z - t)                \
     P(FIRST##_MULTIPLY, first, a, b, t * z)                  \
     P(FIRST##_STRONG, first, a, b, WG_STRONG_PRODUCT(t, z))
-#define WG_STRONG_PRODUCT(a, b) (((a) == 0.0) | ((b) == 0.0) ? 0.0 : (a) * (b))
+#define WG_STRONG_PRODUCT(a, b) ((((a) == 0.0) | ((b) == 0.0)) ? 0.0 : (a) * (b))
 #define WG_PAIRS(P)                                                         \
     WG_SECONDS(P, ADD, a + b, A[i], B[i])                                   \
     WG_SECONDS(P, ADD_VS, a + b, A[i], b0)                                  \
