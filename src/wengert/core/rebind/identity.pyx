@@ -20,7 +20,6 @@ __all__ = [
     "hash_of",
     "identity",
     "is_same",
-    "note_copy",
     "plain_key",
     "refer",
     "whole",
@@ -28,7 +27,6 @@ __all__ = [
 
 REGISTERED = {}  # id(original) -> (original, replacement, private name)
 FUNCTIONS = {types.FunctionType, types.MethodType}
-_functions = weakref.WeakKeyDictionary()  # copy of a function -> weak reference to the function
 cdef set _PLAIN = {int, float, str, bool, bytes, type(None)}
 
 
@@ -53,31 +51,19 @@ def refer(proxy, value):
         _object.__set__(proxy, found)
 
 
-def note_copy(copy, f):
-    """Remember of which function another one is a copy."""
-    _functions[copy] = weakref.ref(f)
-
-
 def class_key(cls):
     """Return the class that stands for a class as a key: the original of a proxy class, but not of a subclass."""
     return vars(cls).get("_wengert_original") or cls  # None in classes of traced arrays
 
 
 cpdef object whole(value):
-    """Return what a proxy, a copy or a stand-in of a container or module stands for, and any other value itself.
+    """Return what a proxy or a stand-in of a container or module stands for, and any other value itself.
 
     None if it is an object that has died.
     """
     cdef object kind = type(value), found
-    if kind in _PLAIN:
+    if kind in _PLAIN or kind in FUNCTIONS:
         return value
-    if kind is types.FunctionType:
-        found = _functions.get(value)
-        return value if found is None else found()
-    if kind is types.MethodType:
-        owner, f = whole(value.__self__), whole(value.__func__)
-        is_own = owner is value.__self__ and f is value.__func__
-        return value if is_own or owner is None else types.MethodType(f, owner)
     if isinstance(value, type):
         return class_key(value)
     try:
@@ -117,7 +103,7 @@ def compared(tuple pair):
     if a is b or type(a) in _PLAIN or type(b) in _PLAIN:
         return pair
     x, y = whole(a), whole(b)
-    return (b, b) if x is y or _is_registered(x, y) or _is_registered(y, x) or _hold_the_same(x, y) else pair
+    return (b, b) if x is y or _is_copy(x, y) or _is_registered(x, y) or _is_registered(y, x) or _hold_the_same(x, y) else pair
 
 
 cdef bint _hold_the_same(x, y):
@@ -135,13 +121,22 @@ cdef bint _is_registered(original, replacement):
 def contained(tuple pair):
     """Return container and key of ``key in container``; a function as plain code has it, if the container has that."""
     key, container = pair
-    if type(key) in FUNCTIONS:
-        found = whole(key)
-        if found is not key and isinstance(container, (dict, set, frozenset)) and found in container:
-            return container, found
+    if type(key) in FUNCTIONS and isinstance(container, (dict, set, frozenset)):
+        return container, plain_key(key, container)
     return container, key
 
 
-def plain_key(key):
-    """Return a key of a dictionary as plain code has it."""
-    return whole(key) if type(key) in FUNCTIONS else key
+def plain_key(key, container):
+    """Return the function of which a key is a copy, if a dictionary or a set has it; any other key itself."""
+    if type(key) not in FUNCTIONS or key in container:
+        return key
+    return next((each for each in container if _is_copy(each, key)), key)
+
+
+cdef bint _is_copy(f, g):
+    """Return whether two functions, or two bound methods, are copies: these share their attributes."""
+    if type(f) is not type(g):
+        return False
+    if type(f) is types.FunctionType:
+        return f.__dict__ is g.__dict__
+    return type(f) is types.MethodType and whole(f.__self__) is whole(g.__self__) and _is_copy(f.__func__, g.__func__)

@@ -37,7 +37,6 @@ from wengert.core.rebind.follow import (
     tables_of,
     top_package,
 )
-from wengert.core.rebind.identity import note_copy
 from wengert.core.rebind.inspected import Inspected
 from wengert.core.rebind.modules import ModuleInUse, ModuleProxy, import_alias, module_proxy, proxied
 from wengert.core.rebind.proxies import (
@@ -618,7 +617,6 @@ class Plan(Inspected):
             cells = tuple(cells)
         copy = memo[id(f)] = types.FunctionType(code, f.__globals__, f.__name__, f.__defaults__, cells)
         copy.__dict__ = f.__dict__
-        note_copy(copy, f)
         for name in attributes:
             setattr(copy, name, getattr(f, name))
         if has_own_defaults:
@@ -634,11 +632,7 @@ class Plan(Inspected):
 
     def wrap_copy(self, f, copy):
         """Wrap a copy of f so that its arguments pass through `constant`, if it copies arrays."""
-        if id(f) not in self.copying:
-            return copy
-        run = seeing_arguments(copy, constant)
-        note_copy(run, f)
-        return run
+        return seeing_arguments(copy, constant) if id(f) in self.copying else copy
 
     def default(self, f, value, memo):
         """Return the default that a copy of f has in place of `value`."""

@@ -52,17 +52,18 @@ def _seen(name):
     """Method that acts on the original and returns an item."""
 
     def method(self, *args):
-        return self._wengert_see(getattr(self._wengert_of, name)(*map(plain_key, args)))
+        return self._wengert_see(getattr(self._wengert_of, name)(*args))
 
     method.__name__ = name
     return method
 
 
-def _keyed(name):
-    """Method of a dictionary that acts on the original, by a key."""
+def _keyed(name, sees=False):
+    """Method of a dictionary that acts on the original, by a key; if `sees`, it returns an item."""
 
     def method(self, key, *args, **options):
-        return getattr(self._wengert_of, name)(plain_key(key), *args, **options)
+        found = getattr(self._wengert_of, name)(plain_key(key, self._wengert_of), *args, **options)
+        return self._wengert_see(found) if sees else found
 
     method.__name__ = name
     return method
@@ -230,7 +231,7 @@ def _dict_class(kind):
             dict.update(self, self._wengert_of)
 
         def __setitem__(self, key, value):
-            key = plain_key(key)
+            key = plain_key(key, self._wengert_of)
             self._wengert_of[key] = value
             dict.__setitem__(self, key, value)
 
@@ -238,7 +239,7 @@ def _dict_class(kind):
             return iter(self._wengert_of)
 
         def get(self, key, default=None):
-            return self[key] if plain_key(key) in self._wengert_of else default
+            return self[key] if plain_key(key, self._wengert_of) in self._wengert_of else default
 
         def keys(self):
             return self._wengert_of.keys()
@@ -266,7 +267,8 @@ def _dict_class(kind):
         def __ror__(self, other):
             return other | self.copy()
 
-        __getitem__, pop, setdefault = _seen("__getitem__"), _renewing(_seen("pop")), _renewing(_seen("setdefault"))
+        __getitem__ = _keyed("__getitem__", sees=True)
+        pop, setdefault = _renewing(_keyed("pop", sees=True)), _renewing(_keyed("setdefault", sees=True))
         __ior__ = _renewing(_in_place("__ior__"))
 
         def __reduce_ex__(self, protocol):
