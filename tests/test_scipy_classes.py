@@ -30,6 +30,8 @@ from scipy.stats._distn_infrastructure import rv_frozen
 
 import wengert as wg
 
+pytest.importorskip("scipy", minversion="1.17")  # the mirrors need it
+
 T = np.linspace(0.0, 1.0, 6)
 POINTS = np.random.default_rng(0).normal(size=(8, 2))
 TURNS = [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.4]]
