@@ -43,6 +43,12 @@ def central_differences(f, x, h=1e-6):
     return np.stack(columns, axis=-1).reshape(np.shape(columns[0]) + x.shape)
 
 
+def fourth_order_difference(f, x, h=1e-4):
+    """Derivative of a function of a float by central differences with four points."""
+    steps = [f(x + k * h) for k in (-2, -1, 1, 2)]
+    return (steps[0] - 8 * steps[1] + 8 * steps[2] - steps[3]) / (12 * h)
+
+
 def assert_same_bits(got, expected, what=""):
     """Compare dtype, shape and every bit; containers item by item."""
     if isinstance(expected, dict):

@@ -135,7 +135,7 @@ def rest_of(x: Any) -> Any:
     return () if row is None else row.parts(x)[1]
 
 
-#: types of values that are no containers and cannot be registered
+#: types whose values are not containers and cannot be registered
 _LEAVES = frozenset((np.ndarray, np.float64, float, int, bool, complex, str, type(None)))
 
 

@@ -139,7 +139,7 @@ ITERATIVE = {
     },
     "scipy.differentiate": {name: f"use wengert.{name}" for name in ("derivative", "hessian", "jacobian")},
 }
-#: the SciPy package of each solver; a function of the same name elsewhere, as scipy.stats.anderson, is no solver
+#: the SciPy package of each solver; a function of the same name elsewhere, as scipy.stats.anderson, is not a solver
 _SOLVERS = {
     **dict.fromkeys(MIRRORED, "scipy.optimize"),
     **{name: ".".join(place.split(".")[:2]) for place, names in ITERATIVE.items() for name in names},

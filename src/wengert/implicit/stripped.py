@@ -248,7 +248,7 @@ _EMPTY = types.CellType()
 
 def _object(x, memo):
     if type(memo) is _Abstraction and not (_slots(type(x)) and not hasattr(type(x), "_wengert_whole")):
-        x = original(x)  # the object of a proxy; an object with slots that f created is no proxy
+        x = original(x)  # the object of a proxy; an object with slots that f created is not a proxy
     space = getattr(x, "__dict__", {})
     slots = [name for name in _slots(type(x)) if hasattr(x, name)]
     values = _changed([*space.values(), *[getattr(x, name) for name in slots]], memo)

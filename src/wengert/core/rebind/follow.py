@@ -285,7 +285,7 @@ def is_seen_whole(value):
 
 
 def is_followed_object(value):
-    """Return whether a followed value gets a proxy class: it is no class, function, wrapper or container."""
+    """Return whether a followed value gets a proxy class: it is not a class, function, wrapper or container."""
     return not (type(value) in SPECIAL or type(value) in TABLES or isinstance(value, type) or py_func_of(value))
 
 

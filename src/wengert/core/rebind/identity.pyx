@@ -35,7 +35,7 @@ class Sharing:
 
     __slots__ = ("_wengert_object",)
 
-    def __getstate__(self):  # the reference is no state
+    def __getstate__(self):  # without the reference
         return self.__dict__ or None
 
 
@@ -59,7 +59,7 @@ def class_key(cls):
 cpdef object whole(value):
     """Return what a proxy or a stand-in of a container or module stands for, and any other value itself.
 
-    None if it is an object that has died.
+    A proxy of an object that has died stands for itself.
     """
     cdef object kind = type(value), found
     if kind in _PLAIN or kind in FUNCTIONS:
@@ -69,17 +69,18 @@ cpdef object whole(value):
     try:
         if hasattr(kind, "_wengert_of"):
             found = kind._wengert_of.__get__(value)
-            return value if found is None else found
-        if not hasattr(kind, "_wengert_original"):
+        elif not hasattr(kind, "_wengert_original"):
             return value
-        return _object.__get__(value)() if issubclass(kind, Sharing) else kind._wengert_whole.__get__(value)
+        else:
+            found = _object.__get__(value)() if issubclass(kind, Sharing) else kind._wengert_whole.__get__(value)
     except AttributeError:  # made by followed code
         return value
+    return value if found is None else found
 
 
 def is_same(proxy, other):
     """The default ``==`` of objects, for proxies."""
-    return True if proxy is other or whole(proxy) is whole(other) else NotImplemented
+    return True if whole(proxy) is whole(other) else NotImplemented
 
 
 def hash_of(proxy):
@@ -93,8 +94,7 @@ def hash_of(proxy):
 
 def identity(x):
     """``id(x)`` in plain code."""
-    found = whole(x)
-    return id(x if found is None else found)
+    return id(whole(x))
 
 
 def compared(tuple pair):
@@ -103,7 +103,8 @@ def compared(tuple pair):
     if a is b or type(a) in _PLAIN or type(b) in _PLAIN:
         return pair
     x, y = whole(a), whole(b)
-    return (b, b) if x is y or _is_copy(x, y) or _is_registered(x, y) or _is_registered(y, x) or _hold_the_same(x, y) else pair
+    is_stand_in = _is_registered(x, y) or _is_registered(y, x) or _is_copy(x, y) or _hold_the_same(x, y)
+    return (b, b) if x is y or is_stand_in else pair
 
 
 cdef bint _hold_the_same(x, y):

@@ -242,7 +242,7 @@ class _Slot:
 def _share_dict(value, cls, new=object.__new__, assign=object.__setattr__):
     if not hasattr(cls, "_wengert_original"):  # from a proxy to its object
         found = whole(value)
-        if found is not value and found is not None and found.__dict__ is value.__dict__:
+        if found is not value and found.__dict__ is value.__dict__:
             return found
     proxy = _live_proxies.get(id(value))
     if type(proxy) is cls and proxy.__dict__ is value.__dict__:

@@ -403,7 +403,7 @@ class Code:
     naming : the instructions, and indices of those that use names
     strings : string constants
     calls_variables : is the value of a variable called, other than a function made by the code itself?
-    compares : does the code use ``is`` or ``in`` with values that are no constants?
+    compares : does the code use ``is`` or ``in`` with operands that are not constant?
     fills_results : is something stored into a variable that holds the result of an operator?
     uses : answers of `reads_for_use`, by offset
     """

@@ -73,7 +73,7 @@ VOCABULARY = {
         "call",  # Python call
     ),
     "own_slope": (
-        "",  # the derivative of its value is no simple multiple of the value
+        "",  # the derivative of its value is not a simple multiple of the value
         "value",  # of the partial p of a function y: its derivative is -2 y p
         "operand",  # of the partial p in operand a: its derivative is -2 a p
     ),

@@ -421,9 +421,9 @@ class _Candidate:
             raise _NotALoop  # elementwise: the VM fuses all iterations into one pass over the elements
 
     def _used_outside(self):
-        """Return the body instructions whose last values are used after the loop, and those whose values all are.
+        """Return the body instructions of which later code reads the last value, and those of which it reads all.
 
-        The first are a dict to the distance from the end of the loop.
+        The first are keys of a dict, whose values are the distances from the end of the loop.
         """
         search = self.search
         outside = np.ones(len(self.code), dtype=bool)

@@ -92,7 +92,7 @@ _NAMES = "__module__", "__name__", "__qualname__"
 
 
 class _Documentation:
-    """`__doc__` of a compiled operator, which is made when it is read."""
+    """`__doc__` of a compiled operator, computed when it is read."""
 
     def __init__(self, text):
         self.text = text

@@ -102,7 +102,7 @@ cdef int32_t operand_of(Definitions ssa, x, list values, tuple shape) except -2:
 
 
 cdef bint lower_comparison(Definitions ssa, Node node) except -1:
-    """Emit a comparison of two scalars; return False if the entry is no such call."""
+    """Emit a comparison of two scalars; return False if the entry is another call."""
     cdef int32_t sides[2]
     cdef int k, op
     cdef Buffer buffer

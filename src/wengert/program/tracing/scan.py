@@ -82,7 +82,7 @@ _BYTES = (bytearray, array.array, memoryview, np.void)
 _BEHIND = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()), super, types.MethodWrapperType)
 
 
-#: types of values that are no data
+#: types whose values are not data
 _NO_DATA = frozenset(
     (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.MethodType, type, np.ufunc)
 )

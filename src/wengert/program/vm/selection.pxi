@@ -216,7 +216,7 @@ cdef list factors_of(Lowering low, call):
 
 
 cdef tuple factor_of(Lowering low, argument, operands):
-    """Return value or constant of a factor, shape, and strides in elements; None if it is no matrix of doubles.
+    """Return value or constant of a factor, shape, and strides in elements; None if it is not a matrix of doubles.
 
     Leading axes of length 1 are dropped.
     """
