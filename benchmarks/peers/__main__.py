@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -147,7 +148,8 @@ def conditions(versions, missing, options):
         f"no further process is started after {options.budget:g} s.",
         *options.note,
     ]
-    return lines + [f"{TITLES.get(name, name)} omitted: {why}." for name, why in missing.items()]
+    reasons = {name: re.sub(r" \(/.*\)$", "", why) for name, why in missing.items()}  # without the path of a module
+    return lines + [f"{TITLES.get(name, name)} omitted: {why}." for name, why in reasons.items()]
 
 
 def chosen(names, known, what, parser):
