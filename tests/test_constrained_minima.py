@@ -430,9 +430,11 @@ def test_line_search_that_stalls_at_a_solution_has_found_it():
     np.testing.assert_allclose(wg.grad(lambda p: rosen_suzuki(p).fun)(np.ones(2)), [-8.0, 0.0], atol=1e-6)
 
     def bowl(p):
-        z = lambda x: np.stack([x[0] + 10 * x[1] - p, x[1] - x[0]])
+        A = np.array([[1.0, 10.0], [-1.0, 1.0]])
+        z = lambda x: A @ x - np.stack([p, 0.0])
+        slope = lambda x: A.T @ np.expm1(z(x)) + 1e-13  # never below the tolerance, so that the search must stall
         options = {"gtol": 1e-15}
-        return scipy.optimize.minimize(lambda x: np.sum(np.exp(z(x)) - z(x)), [0.3, -0.1], options=options)
+        return scipy.optimize.minimize(lambda x: np.sum(np.exp(z(x)) - z(x)), [0.3, -0.1], jac=slope, options=options)
 
     assert not bowl(0.0).success
     np.testing.assert_allclose(wg.jacobian(lambda p: bowl(p).x)(0.0), [1 / 11, 1 / 11], rtol=1e-9)
