@@ -197,6 +197,13 @@ def matched(x):
     return x
 
 
+def cloned_often(x):
+    total = 0.0
+    for _ in range(30):  # interpreters run an instruction differently once it has run some times
+        total = total + spline.clone()(x)
+    return total
+
+
 def looked_up(x):
     factors = {CubicSpline: 2.0, Spline: 3.0, Density: 5.0}
     return factors.get(type(spline), 1.0) * factors.get(density.__class__, 1.0) * spline(x)
@@ -224,6 +231,7 @@ PROGRAMS = {
     "module and base": lambda x: spline(x) * (2 if type(spline).__mro__[1] is CubicSpline else 1),
     "matched": matched,
     "looked up": looked_up,
+    "cloned often": cloned_often,
     "dense output": dense_output,
 }
 

@@ -18,6 +18,7 @@ import builtins
 import dis
 import functools
 import itertools
+import operator
 import re
 import sys
 import types
@@ -498,8 +499,8 @@ def reads_for_use(code, offset, name):
 def _attribute_used(code, offset):
     """Return the attribute that the instruction at this offset reads in order to call it or read from it; or None."""
     instructions, _ = _naming(code)
-    k = bisect.bisect_left(instructions, (offset,))
-    if k == len(instructions) or instructions[k][0] != offset or instructions[k][1] not in _ATTRIBUTE:
+    k = bisect.bisect(instructions, offset, key=operator.itemgetter(0)) - 1  # Python 3.12 may be in the caches after it
+    if instructions[k][1] not in _ATTRIBUTE:
         return None
     (_, op, arg, _), (_, after, place, _) = instructions[k : k + 2]
     is_called = op == _op["LOAD_METHOD"] or (_ATTRIBUTE_SHIFT and arg & 1) or after == _op["PUSH_NULL"]
