@@ -8,6 +8,7 @@ This module only inspects; `rebind` makes the copies.
 
 import abc
 import collections
+import enum
 import functools
 import gc
 import itertools
@@ -176,8 +177,9 @@ def can_have_proxy(cls):
     meta = type(cls)
     if hasattr(cls, "__del__") or top_package(cls.__module__) in FOREIGN:
         return False
-    if meta not in (type, abc.ABCMeta) and (why_unfollowed(meta.__module__) is not None or "mro" in vars(meta)):
-        return False  # such as enumerations, whose members are compared by identity
+    is_own = meta not in (type, abc.ABCMeta, enum.EnumMeta)
+    if is_own and (why_unfollowed(meta.__module__) is not None or "mro" in vars(meta)):
+        return False
     if is_plain_object(cls):
         return True
     if issubclass(cls, (tuple, *CONTAINERS)) or is_array_class(cls):

@@ -391,7 +391,7 @@ class Plan(Inspected):
 
     def renaming(self, f):
         """Return the arguments of `rename` for f's code, and the aliases among the new names."""
-        held, names, sources, arrays, aliases = f.__globals__, {}, set(), set(), []
+        held, names, sources, arrays, aliases = f.__globals__, {}, {}, set(), []
         bare = read(f.__code__).bare
 
         def stand_in(name, value):
@@ -403,21 +403,21 @@ class Plan(Inspected):
             if isinstance(value, types.ModuleType):  # needed for renaming; `make` enters the final one
                 BUILTINS.setdefault(alias.name, module_proxy(value))
             if isinstance(value, type):
-                sources.add(name)
+                sources[name] = True
 
         for name in read(f.__code__).names:
             value = held[name] if name in held else BUILTINS.get(name)
             if id(value) in REGISTERED:
                 names[name] = REGISTERED[id(value)][2]
                 if id(value) in CLASSES:
-                    sources.add(name)
+                    sources[name] = True
             elif id(value) in self.changed or (name in bare and is_followed_module(value)):
                 self.changed.setdefault(id(value), True)
                 stand_in(name, value)
             elif id(f) in self.copying and is_constant(value):
                 aliases.append(live_alias(held, name, constant))
                 names[name] = aliases[-1].name
-                sources.add(name)
+                sources[name] = False
                 arrays.update((name,) if read(f.__code__).fills_results else ())
         for name, module, attribute, value in module_reads(f):
             is_met = self.is_replaced(vars(module), attribute, value) or is_computed(module, attribute)

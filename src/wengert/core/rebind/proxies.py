@@ -95,8 +95,8 @@ def make_proxy_class(cls, bases, /, **body):
         body.setdefault("__slots__", ())
     if _has_default_reduction(cls):
         body.setdefault("__reduce_ex__", _reduce_made)
-    if cls.__hash__ is object.__hash__ and cls.__eq__ is object.__eq__:
-        body |= {"__eq__": is_same, "__hash__": hash_of}
+    if cls.__eq__ is object.__eq__:
+        body |= {"__eq__": is_same, "__hash__": hash_of if cls.__hash__ is object.__hash__ else cls.__hash__}
     if is_plain_object(cls):
         bases = bases if any(issubclass(base, Sharing) for base in bases) else [*bases, Sharing]
     kind = _proxy_meta(type(cls))

@@ -30,13 +30,14 @@ which others hold, and which is updated in place if its plan is made anew.
 
 Classes stay themselves, so that identity and `isinstance` hold, and are replaced where they are called or read from:
 by a global name, an attribute of a module, a variable (`rename` inserts a call of `_callee`), and an attribute of a
-class or of an object that is reached before the call.  Proxy classes are equal to their originals as keys.
+class or of an object that is reached before the call; enumerations also where code iterates over a global name or
+indexes it.  Proxy classes are equal to their originals as keys.
 
 Limits.  Not followed: C functions, the packages that `follow` excludes, methods of classes in attributes of objects
 that f makes itself, functions that C code calls or, before Python 3.13, returns to be called at once, functions in
 the middle of a long container, and attributes of objects beyond the first hundred objects.  No proxies for objects
-with state in C other than that of an array or a tuple, such as subclasses of dict and list, for enumerations, nor for
-classes with `__del__`. `is`, hashes by identity and `type(x) is C` distinguish proxies and copies from originals. A
+with state in C other than that of an array or a tuple, such as subclasses of dict and list, nor for classes with
+`__del__`. `is`, hashes by identity and `type(x) is C` distinguish proxies and copies from originals. A
 replaced cell is no longer shared with functions that are not followed. A name that a callee or another thread rebinds
 *during* a call takes effect at the next call; attributes of objects and modules take effect at once.
 """

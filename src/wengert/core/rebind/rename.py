@@ -93,10 +93,12 @@ _VARIABLE_LOADS = {dis.opmap[name] for name in (
     "LOAD_FAST_BORROW_LOAD_FAST_BORROW") if name in dis.opmap}  # fmt: skip
 #: instructions that act on two variables, whose indices are the halves of a byte
 _PAIRS = {op for op in _VARIABLE_LOADS if dis.opname[op].count("_FAST") > 1}
-#: instructions whose result may be a function that is called at once, each with its argument or None
-_RESULTS = {(dis.opmap[name], None) for name in ("BINARY_SUBSCR", "CALL", "CALL_KW") if name in dis.opmap} | {
-    (dis.opmap["BINARY_OP"], k) for k, (_, sign) in enumerate(dis._nb_ops) if sign == "[]"
+#: subscripts, and instructions whose result may be a function that is called at once, each with its argument or None
+_SUBSCRIPTS = {(dis.opmap["BINARY_OP"], k) for k, (_, sign) in enumerate(dis._nb_ops) if sign == "[]"} | {
+    (dis.opmap[name], None) for name in ("BINARY_SUBSCR",) if name in dis.opmap
 }  # fmt: skip
+_RESULTS = _SUBSCRIPTS | {(dis.opmap[name], None) for name in ("CALL", "CALL_KW") if name in dis.opmap}
+_ITERATIONS = {dis.opmap[name] for name in ("GET_ITER", "LIST_EXTEND", "SET_UPDATE", "UNPACK_EX", "UNPACK_SEQUENCE")}
 _MATCH_CLASS = dis.opmap["MATCH_CLASS"]
 #: opcodes that `Code.read` looks at
 _READ_OPS = {_LOAD_GLOBAL, _IMPORT_NAME, _MATCH_CLASS, _op["LOAD_SUPER_ATTR"], *_NAMED_LOADS, *_LOADS, *_ATTRIBUTE,
@@ -291,7 +293,25 @@ def _holder(names, first, *path):
 
 def _is_mapped(code, before):
     """Return whether the instruction after `before` loads the function in ``map(function, ...)``."""
-    return before[1] == _LOAD_GLOBAL and before[2] & 1 and code.co_names[before[2] >> 1] == "map"
+    return _calls_first(code, before, ("map",))
+
+
+def _calls_first(code, before, names):
+    """Return whether the instruction after `before` loads the first argument of a call of one of these functions."""
+    return before[1] == _LOAD_GLOBAL and before[2] & 1 and code.co_names[before[2] >> 1] in names
+
+
+_ITERATING = "enumerate", "iter", "list", "map", "reversed", "set", "sorted", "tuple"
+
+
+def _is_in_use(code, instructions, k, is_class):
+    """Return whether code reads from what instruction k loads, or calls, maps, iterates over or indexes a class."""
+    before, (_, _, arg, _), (_, after, _, _), *rest = instructions[k - 1 : k + 3]
+    if arg & 1 or after in _ATTRIBUTE or not is_class:
+        return bool(arg & 1 or after in _ATTRIBUTE)
+    if after in _ITERATIONS or _calls_first(code, before, _ITERATING):
+        return True
+    return bool(rest) and not _SUBSCRIPTS.isdisjoint((rest[0][1:3], (rest[0][1], None)))
 
 
 def _needs_plain_operands(op, before):
@@ -640,8 +660,9 @@ def _is_inspected(code, instruction):
 
 
 def rename(code, names, sources, imports, arrays, held, hidden=frozenset(), made=None):
-    """Return `code` with `names` and `imports` renamed; names in `sources` only where called, mapped or read from.
+    """Return `code` with `names` and `imports` renamed.
 
+    Names in `sources`, with whether they are classes, are renamed only where `_is_in_use` holds.
     Where the value of a name in `arrays` is used otherwise, and that of a name in `held` is returned or read from, code
     that replaces it is inserted.
     A class must stay itself in `isinstance`, `except` and comparisons.  `hidden` are names of a class body,
@@ -665,7 +686,7 @@ def rename(code, names, sources, imports, arrays, held, hidden=frozenset(), made
             if name in held and _is_held(instructions, k):
                 inserted[i] = _seen_by(added.setdefault(SEEN, len(code.co_names) + len(added)))
                 continue
-            if name in sources and not (arg & 1 or instructions[k + 1][1] in _ATTRIBUTE or _is_mapped(code, before)):
+            if name in sources and not _is_in_use(code, instructions, k, sources[name]):
                 if _is_made(code, before):
                     inserted[i] = _seen_by(added.setdefault(CALLEE, len(code.co_names) + len(added)))
                 elif name in arrays:

@@ -155,7 +155,7 @@ class OperandPlan(Plan):
                     self.names[key] = private(name)
                     BUILTINS[self.names[key]] = self.taken(key)
                 names[name] = self.names[key]
-                sources.discard(name)
+                sources.pop(name, None)
         for first, module, _, _ in module_reads(f):
             if first in names:
                 self.changed[id(module)] = True
