@@ -109,7 +109,7 @@ def facts():
         replace(Model(), kind=Kind.LINEAR).kind is Kind.LINEAR and MODELS[Kind.CUBIC].kind is Kind.CUBIC,
         Planet((5.976e24, 6.37814e6)) is Planet.EARTH and Planet.EARTH.name == "EARTH",
         issubclass(Kind, enum.Enum) and Kind.__name__ == "Kind" and Kind.__module__ == __name__,
-        sorted(Kind, key=lambda kind: -kind.value)[0] is Kind.CUBIC and [*reversed(Kind)][0] is Kind.CUBIC,
+        sorted(Kind, key=lambda kind: -kind.value)[1] is Kind.LINEAR and [*reversed(Kind)][1] is Kind.LINEAR,
     ]
 
 
@@ -120,7 +120,7 @@ PROGRAMS = {
     "flags": lambda x: (Mode.READ | Mode.WRITE).scale(x) + Mode.READ.scale(x),
     "attribute of an object": lambda x: Model().value(x) + Model(Kind.LINEAR).value(x) + MODELS[Kind.LINEAR].value(x),
     "keys": lambda x: FACTORS[Kind.CUBIC] * {kind: kind(x) for kind in Kind}[Kind.CUBIC],
-    "lists": lambda x: [*Kind][1](x) + list(Kind)[0](x) + sum(i * kind(x) for i, kind in enumerate(Kind)),
+    "lists": lambda x: [*Kind][1](x) + list(Kind)[1](x) + sum(i * kind(x) for i, kind in enumerate(Kind)),
     "names": lambda x: Kind.__members__["CUBIC"](x) * len(Kind.CUBIC.name),
 }
 
