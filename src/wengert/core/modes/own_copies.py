@@ -18,8 +18,6 @@ from wengert.core.operands import var
 from wengert.core.rebind.registration import lookup
 from wengert.errors import MutatedInputWarning
 
-__all__ = ["frames_inside", "warn_written", "with_own_copies"]
-
 _warned: weakref.WeakSet = weakref.WeakSet()
 
 

@@ -20,8 +20,6 @@ from wengert.core.rebind.plan import Plan
 from wengert.core.rebind.rebind import full_name, note_unplanned, unplanned
 from wengert.core.rebind.registration import forget_plans
 
-__all__ = ["follow", "survey"]
-
 _lock = threading.Lock()
 _ABSENT = object()
 

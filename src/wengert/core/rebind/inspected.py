@@ -27,8 +27,6 @@ from wengert.core.rebind.registration import is_simple, plans
 from wengert.core.rebind.rename import forget, read
 from wengert.core.rebind.tables import TABLES
 
-__all__ = ["Inspected"]
-
 _GROWING = TABLES - {tuple}
 
 

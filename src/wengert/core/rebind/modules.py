@@ -18,15 +18,6 @@ from wengert.core.rebind.registration import (
 from wengert.core.rebind.rename import CALLED, IN_USE, READ, chain, private
 from wengert.core.rebind.tables import TABLES
 
-__all__ = [
-    "ModuleInUse",
-    "ModuleProxy",
-    "import_alias",
-    "module_proxy",
-    "proxied",
-    "register_library",
-]
-
 _proxies = weakref.WeakValueDictionary()  # id(module) -> its proxy, which keeps the module alive
 _imports = {}  # (module, form of the import, package) -> private name of what import statements yield
 

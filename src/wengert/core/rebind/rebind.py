@@ -92,15 +92,6 @@ from wengert.core.rebind.stubs import stub_of
 from wengert.core.rebind.tables import TABLES, table
 from wengert.core.rebind.wrappers import dispatching, partial_like
 
-__all__ = [
-    "full_name",
-    "in_use",
-    "note_unplanned",
-    "rebound",
-    "unplanned",
-    "with_own_copies",
-]
-
 _OWN = __name__.partition(".")[0]
 
 #: name of a function or class -> why it is not followed, if user code raised when it was inspected

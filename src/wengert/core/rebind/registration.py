@@ -30,44 +30,6 @@ from wengert.core.rebind.follow import (
 )
 from wengert.core.rebind.rename import BUILTINS, CONSTANT, USED, private, read
 
-__all__ = [
-    "CLASSES",
-    "COPY_FUNCTIONS",
-    "array_bases",
-    "as_plain",
-    "constant",
-    "deferred",
-    "forget_plans",
-    "holds_module",
-    "is_class_held",
-    "is_constant",
-    "is_copying",
-    "is_deferred",
-    "is_held_live",
-    "is_registered",
-    "is_simple",
-    "item",
-    "lock",
-    "lookup",
-    "module_of",
-    "passed",
-    "plans",
-    "register",
-    "register_class",
-    "register_deferred",
-    "register_later",
-    "register_type",
-    "register_wrapper",
-    "retire_plans",
-    "running_plan",
-    "see_constants",
-    "seen_as",
-    "set_array_base",
-    "state",
-    "templates",
-    "two_level_package",
-]
-
 _MAX_RETIRED = 4096  # number of dropped plans kept for copies that still run
 #: names of functions and methods that copy an array, or compute with plain arrays only
 COPY_FUNCTIONS = {"copy", "deepcopy", "astype", "flatten", "dot"}

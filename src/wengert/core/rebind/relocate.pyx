@@ -17,8 +17,6 @@ import dis
 
 from wengert.features import CACHE
 
-__all__ = ["line_tables", "relocated"]
-
 #: line tables of relocated code, by which it is recognised, and those of its source
 line_tables: dict[bytes, bytes] = {}
 

@@ -30,33 +30,6 @@ from wengert.features import NAMING, null_is_first
 
 _OWN = __name__.partition(".")[0]
 
-__all__ = [
-    "BUILTINS",
-    "CALLED",
-    "CALLEE",
-    "COMPARED",
-    "CONSTANT",
-    "CONTAINED",
-    "IN_USE",
-    "READ",
-    "SEEN",
-    "USED",
-    "Alias",
-    "LiveAlias",
-    "alias_of",
-    "chain",
-    "codes_in",
-    "decode",
-    "forget",
-    "live_alias",
-    "private",
-    "public",
-    "read",
-    "reads_for_use",
-    "rename",
-    "uses_only",
-]
-
 BUILTINS = vars(builtins)
 CALLED, READ = "_called_", "_read_"  # prefixes of a module's attributes for use in calls and for reading attributes
 USED = "_used"  # suffix of a private name, for calls whose result is called or read from

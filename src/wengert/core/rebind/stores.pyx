@@ -26,8 +26,6 @@ from wengert.core.rebind.follow import is_followed_function
 from wengert.core.rebind.rename import decode, forget
 from wengert.features import null_is_first
 
-__all__ = ["written_parameters"]
-
 _ROUNDS = 8  # limit on the passes over code with loops; the result may not have converged by then
 _MAX_DEPTH = 12  # maximum depth of calls that are read
 _NONE = (0, None)

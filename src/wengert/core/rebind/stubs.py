@@ -34,18 +34,6 @@ _UNCERTAIN = {dis.opmap[name] for name in ("IMPORT_NAME", "PUSH_NULL", "STORE_SU
 _COMPARISONS, _CONSTANT = {dis.opmap["IS_OP"], dis.opmap["CONTAINS_OP"]}, dis.opmap["LOAD_CONST"]
 _MAX_PLAIN = 8  # limit on the functions that are examined to find that they reach nothing
 
-__all__ = [
-    "MethodStub",
-    "PropertyStub",
-    "has_own_plan",
-    "is_certain",
-    "is_held_by_module",
-    "may_copy_arrays",
-    "plain_functions",
-    "reaches_more_than",
-    "stub_of",
-]
-
 
 def stub_of(name: str | None, value) -> Callable:
     """Return the stub of a function or a class, which replaces itself under a private name if that is given."""

@@ -11,8 +11,6 @@ import types
 
 from wengert.core.rebind.identity import FUNCTIONS, plain_key
 
-__all__ = ["TABLES", "items_of", "table"]
-
 TABLES = {dict, list, tuple, collections.OrderedDict, collections.defaultdict}
 _MAX_SEEN = 100  # items at each end that are looked at
 

@@ -7,9 +7,6 @@ from wengert.core.rebind.follow import MODULES_OF_KINDS, REGISTERED
 from wengert.core.rebind.identity import class_key
 from wengert.core.rebind.registration import as_plain, lookup, register_deferred, register_later, register_wrapper
 
-__all__ = ["REFLECTED", "dispatching", "keeping_plain", "like", "partial_like", "reflected", "seeing_arguments",
-           "seeing_replacement"]  # fmt: skip
-
 _OPERATORS = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or".split()
 #: reflected methods of operators, with the name of the method of the left operand
 REFLECTED = {f"__r{name}__": f"__{name}__" for name in _OPERATORS}
