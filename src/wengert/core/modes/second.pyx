@@ -23,9 +23,9 @@ import numpy as np
 from wengert.core.tape.memory cimport Block, Buffer, is_vector, owns_memory, same_shape, take, view_at
 from wengert.core.modes.pullback cimport adjoint_of, seed
 from wengert.core.tape.tape cimport (
-    CALL, ELEMENTWISE, GATHER, REARRANGE, STORE, SUM, WG_A, WG_ADD, WG_B, WG_MULTIPLY, WG_Y, Node, Tape,
-    move_adjoint, operand_value, product, pull_call, pull_node, pull_sum, source_indices, swap, wg_list, wg_range,
-    wg_whole,
+    CALL, ELEMENTWISE, GATHER, REARRANGE, STORE, SUM, VECTORS, WG_A, WG_ADD, WG_B, WG_MULTIPLY, WG_Y, Node, Tape,
+    kernel_operands, move_adjoint, operand_value, product, pull_call, pull_node, pull_sum, source_indices, swap,
+    wg_list, wg_range, wg_whole,
 )
 from wengert.core.operands.var cimport ArrayVar, ScalarVar
 
@@ -327,7 +327,7 @@ cdef class Second:
         if node.kind == STORE:
             return self.push_store(node, i)
         tangents = self.tangents_of(node)
-        if not any_given(tangents):
+        if all([t is None for t in tangents]):
             return 0
         if node.kind == GATHER:
             t = at_key(tangents[0], node.key)
@@ -485,13 +485,12 @@ cdef class Second:
         """Seconds of a call with curvature, whose pullback depends on operands that have tangents."""
         cdef list tangents = self.tangents_of(node)
         cdef tuple source
-        is_curved = any_given(tangents)
         self.tape.ignore_float_errors()
         if is_matrix_product(node.row, node.args):
             return self.pull_matrix_product(node, tangents, has_second)
         if has_second:
             self.pull_linear(node, i)
-        if not is_curved:
+        if all([t is None for t in tangents]):
             return 0
         y = node.y if node.y is not None else np.float64(self.tape.entries.v[i])
         g = self.tape.cotangent_of(node, i)
@@ -651,13 +650,6 @@ cdef object aligned(object t, int ndim):
     if len(shape) == ndim + 1:
         return t
     return t.reshape(shape[:1] + (1,) * (ndim + 1 - len(shape)) + shape[1:])
-
-
-cdef bint any_given(list items):
-    for item in items:
-        if item is not None:
-            return True
-    return False
 
 
 cdef object at_key(object t, object key):

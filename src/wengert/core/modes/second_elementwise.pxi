@@ -5,9 +5,8 @@ cdef extern from "second_sweep.h" nogil:
     enum:
         WG_PA, WG_PB, WG_PAA, WG_PAB, WG_PBB
 
-    void wg_column_vv(int op, int column, Py_ssize_t n, const double *a, const double *b, const double *y, double *out)
-    void wg_column_vs(int op, int column, Py_ssize_t n, const double *a, const double *b, const double *y, double *out)
-    void wg_column_sv(int op, int column, Py_ssize_t n, const double *a, const double *b, const double *y, double *out)
+    void wg_column(int form, int op, int column, Py_ssize_t n, const double *a, const double *b, const double *y,
+                   double *out)
     bint wg_is_zero(int op, int column)
     bint wg_is_costly(int op)
 
@@ -28,12 +27,11 @@ reads[WG_MULTIPLY][WG_PAB] = 0          # d2(ab)/dadb is the constant 1
 
 
 cdef struct Operands:               # of an elementwise entry with contiguous arrays of equal shape
-    const double *a
-    const double *b
+    const double *sides[2]
     const double *y
-    double an, bn                   # values of scalar operands
-    int form                        # 0: both arrays, 1: right operand scalar, 2: left operand scalar
-    int scalars                     # which operands are scalars: WG_A | WG_B
+    double scalars[2]               # values of scalar operands
+    int form                        # VECTORS, SCALAR_RIGHT or SCALAR_LEFT
+    int which                       # which operands are scalars: WG_A | WG_B
     Py_ssize_t n
     double *scratch                 # memory for vectors of length n, `used` of them taken
     int used
@@ -49,11 +47,10 @@ cdef bint find_operands(Second sweep, Node node, Operands *o) except -1:
     """Find the operands of an elementwise entry; False unless its arrays are contiguous and of equal shape."""
     cdef cnp.ndarray y = node.y
     cdef size_t size
-    if not is_vector(y):
-        return False
-    if node.a is not None and not (is_vector(node.a) and same_shape(node.a, y)):
-        return False
-    if node.b is not None and not (is_vector(node.b) and same_shape(node.b, y)):
+    cdef bint fits = is_vector(y)
+    if fits:
+        fits, o.form = kernel_operands(sweep.tape, node, y, o.scalars, o.sides)
+    if not fits:
         return False
     o.n = cnp.PyArray_SIZE(y)
     size = max(1, MAX_VECTORS * o.n) * sizeof(double)
@@ -61,23 +58,12 @@ cdef bint find_operands(Second sweep, Node node, Operands *o) except -1:
         sweep.scratch = take(size)
     o.scratch = <double *>sweep.scratch.data
     o.used = 1                      # the first vector is a placeholder for view descriptors, which are not read
-    o.scalars = 0
     o.y = o.scratch if node.descriptors & WG_Y else <double *>cnp.PyArray_DATA(y)
-    if node.a is not None:
-        o.a = o.scratch if node.descriptors & WG_A else <double *>cnp.PyArray_DATA(node.a)
-    else:
-        o.an = sweep.tape.entries.v[node.aslot] if node.aslot >= 0 else node.ac
-        o.a = &o.an
-        o.scalars |= WG_A
-    if node.b is not None:
-        o.b = o.scratch if node.descriptors & WG_B else <double *>cnp.PyArray_DATA(node.b)
-    elif node.opcode < WG_ADD:
-        o.b = o.a
-    else:
-        o.bn = sweep.tape.entries.v[node.bslot] if node.bslot >= 0 else node.bc
-        o.b = &o.bn
-        o.scalars |= WG_B
-    o.form = 2 if o.scalars & WG_A else 1 if o.scalars & WG_B else 0
+    if node.descriptors & WG_A:
+        o.sides[0] = o.scratch
+    if node.descriptors & (WG_A if node.opcode < WG_ADD else WG_B):
+        o.sides[1] = o.scratch
+    o.which = (WG_A if node.a is None else 0) | (WG_B if node.b is None and node.opcode >= WG_ADD else 0)
     return True
 
 
@@ -114,22 +100,17 @@ cdef int find_factor(int op, int column, Operands *o, Factor *f, double *out) ex
     f.is_zero = wg_is_zero(op, column)
     if f.is_zero:
         return 0
-    if reads[op][column] & ~o.scalars == 0:
-        wg_column_vv(op, column, 1, &o.an, &o.bn, &o.an, &f.c)
+    if reads[op][column] & ~o.which == 0:
+        wg_column(VECTORS, op, column, 1, &o.scalars[0], &o.scalars[1], &o.scalars[0], &f.c)
         f.is_zero = f.c == 0.0
     elif op == WG_MULTIPLY:
-        f.p = o.b if column == WG_PA else o.a
+        f.p = o.sides[1 if column == WG_PA else 0]
     else:
         if out == NULL:
             out = o.scratch + o.used * o.n
             o.used += 1
         f.p = out
-        if o.form == 0:
-            wg_column_vv(op, column, o.n, o.a, o.b, o.y, out)
-        elif o.form == 1:
-            wg_column_vs(op, column, o.n, o.a, o.b, o.y, out)
-        else:
-            wg_column_sv(op, column, o.n, o.a, o.b, o.y, out)
+        wg_column(o.form, op, column, o.n, o.sides[0], o.sides[1], o.y, out)
     return 0
 
 
@@ -263,14 +244,14 @@ cdef object column_values(Second sweep, Node node, int column):
     cdef int need = reads[node.opcode][column]
     cdef double c, nothing = 0.0
     if need == 0:
-        wg_column_vv(node.opcode, column, 1, &nothing, &nothing, &nothing, &c)
+        wg_column(VECTORS, node.opcode, column, 1, &nothing, &nothing, &nothing, &c)
         return c
     out = <cnp.ndarray>np.zeros((<object>node.y).shape)
     a = broadcast(operand_value(sweep.tape, node, 0), out) if need & WG_A else out
     b = broadcast(operand_value(sweep.tape, node, 1), out) if need & WG_B else out
     y = broadcast(node.y, out) if need & WG_Y else out
-    wg_column_vv(node.opcode, column, cnp.PyArray_SIZE(out), <double *>cnp.PyArray_DATA(a),
-                 <double *>cnp.PyArray_DATA(b), <double *>cnp.PyArray_DATA(y), <double *>cnp.PyArray_DATA(out))
+    wg_column(VECTORS, node.opcode, column, cnp.PyArray_SIZE(out), <double *>cnp.PyArray_DATA(a),
+              <double *>cnp.PyArray_DATA(b), <double *>cnp.PyArray_DATA(y), <double *>cnp.PyArray_DATA(out))
     return out
 
 

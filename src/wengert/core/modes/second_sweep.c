@@ -147,22 +147,12 @@ WG_INLINE ptrdiff_t wg_seconds_k(const wg_list *t, const wg_second *s, ptrdiff_t
     return stop - 1;
 }
 
-WG_CLONES static ptrdiff_t wg_tangents_many(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t n,
-                                            ptrdiff_t k) {
-    return wg_tangents_k(t, s, i, n, k);
+WG_CLONES ptrdiff_t wg_tangents(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t n, ptrdiff_t k) {
+    return k == 1 ? wg_tangents_k(t, s, i, n, 1) : wg_tangents_k(t, s, i, n, k);
 }
 
-WG_CLONES static ptrdiff_t wg_seconds_many(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t stop,
-                                           ptrdiff_t k) {
-    return wg_seconds_k(t, s, i, stop, k);
-}
-
-ptrdiff_t wg_tangents(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t n, ptrdiff_t k) {
-    return k == 1 ? wg_tangents_k(t, s, i, n, 1) : wg_tangents_many(t, s, i, n, k);
-}
-
-ptrdiff_t wg_seconds(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t k) {
-    return k == 1 ? wg_seconds_k(t, s, i, stop, 1) : wg_seconds_many(t, s, i, stop, k);
+WG_CLONES ptrdiff_t wg_seconds(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t k) {
+    return k == 1 ? wg_seconds_k(t, s, i, stop, 1) : wg_seconds_k(t, s, i, stop, k);
 }
 
 /* See second_sweep.h. */
@@ -202,25 +192,23 @@ ptrdiff_t wg_roll_back(const wg_list *t, ptrdiff_t i) {
         }                                                                 \
         break;
 
-WG_CLONES void wg_column_vv(int op, int column, ptrdiff_t n, const double *av, const double *bv, const double *yv,
-                            double *out) {
-    const ptrdiff_t sa = 1, sb = 1;
-    ptrdiff_t i;
-    switch (op) { WG_UNARY(WG_COLUMN_UNARY) WG_BINARY(WG_COLUMN_BINARY) default : break; }
-}
+#define WG_COLUMNS(rows, sa_, sb_)              \
+    {                                           \
+        const ptrdiff_t sa = (sa_), sb = (sb_); \
+        switch (op) { rows default : break; }   \
+    }
+#define WG_ALL_ROWS WG_UNARY(WG_COLUMN_UNARY) WG_BINARY(WG_COLUMN_BINARY)
+#define WG_BINARY_ROWS WG_BINARY(WG_COLUMN_BINARY)
 
-WG_CLONES void wg_column_vs(int op, int column, ptrdiff_t n, const double *av, const double *bv, const double *yv,
-                            double *out) {
-    const ptrdiff_t sa = 1, sb = 0;
+WG_CLONES void wg_column(int form, int op, int column, ptrdiff_t n, const double *av, const double *bv,
+                         const double *yv, double *out) {
     ptrdiff_t i;
-    switch (op) { WG_BINARY(WG_COLUMN_BINARY) default : break; }
-}
-
-WG_CLONES void wg_column_sv(int op, int column, ptrdiff_t n, const double *av, const double *bv, const double *yv,
-                            double *out) {
-    const ptrdiff_t sa = 0, sb = 1;
-    ptrdiff_t i;
-    switch (op) { WG_BINARY(WG_COLUMN_BINARY) default : break; }
+    if (form == WG_VECTORS)
+        WG_COLUMNS(WG_ALL_ROWS, 1, 1)
+    else if (form == WG_SCALAR_RIGHT)
+        WG_COLUMNS(WG_BINARY_ROWS, 1, 0)
+    else
+        WG_COLUMNS(WG_BINARY_ROWS, 0, 1)
 }
 
 /* Is a column of a row 0 everywhere? kernels.h then has the literal 0.0. */

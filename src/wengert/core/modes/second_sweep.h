@@ -36,10 +36,9 @@ ptrdiff_t wg_tangents(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff
 ptrdiff_t wg_seconds(const wg_list *t, const wg_second *s, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t k);
 /* Undo the stores of the entries below `i`, down to an array entry; return its index, else -1. */
 ptrdiff_t wg_roll_back(const wg_list *t, ptrdiff_t i);
-/* one column of a row over n elements; v: an array operand, s: a scalar one */
-void wg_column_vv(int op, int column, ptrdiff_t n, const double *av, const double *bv, const double *yv, double *out);
-void wg_column_vs(int op, int column, ptrdiff_t n, const double *av, const double *bv, const double *yv, double *out);
-void wg_column_sv(int op, int column, ptrdiff_t n, const double *av, const double *bv, const double *yv, double *out);
+/* one column of a row over n elements */
+void wg_column(int form, int op, int column, ptrdiff_t n, const double *av, const double *bv, const double *yv,
+               double *out);
 /* Whether a column of a row is 0 everywhere. */
 int wg_is_zero(int op, int column);
 /* Do the partials of a row call library functions? They are then saved by the forward sweep. */

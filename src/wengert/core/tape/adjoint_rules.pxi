@@ -3,16 +3,11 @@
 # NumPy; calls run the pullback of their registry row (Griewank and Walther 2008, section 3.2).
 
 cdef extern from "sweep.h" nogil:
-    void wg_pull_vv(int op, int side, int add, Py_ssize_t n, const double *g, const double *a, const double *b,
-                    const double *y, double *adjoint)
-    void wg_pull_vs(int op, int side, int add, Py_ssize_t n, const double *g, const double *a, const double *b,
-                    const double *y, double *adjoint)
-    void wg_pull_sv(int op, int side, int add, Py_ssize_t n, const double *g, const double *a, const double *b,
-                    const double *y, double *adjoint)
+    void wg_pull(int form, int op, int side, int add, Py_ssize_t n, const double *g, const double *a, const double *b,
+                 const double *y, double *adjoint)
     void wg_multiply_add(int add, Py_ssize_t n, const double *g, const double *p, double *adjoint)
     void wg_add_scalar(int add, Py_ssize_t n, double g, double *adjoint)
-    void wg_strong(Py_ssize_t n, const double *g, const double *p, double *y)
-    void wg_strong_scalar(Py_ssize_t n, const double *g, double p, double *y)
+    void wg_strong(Py_ssize_t n, const double *g, const double *p, int step, double *y)
     void wg_rank_one(int add, Py_ssize_t m, Py_ssize_t n, const double *u, const double *v, double *adjoint,
                      Py_ssize_t step)
 
@@ -78,27 +73,24 @@ cdef int pull_operand(Tape tape, Node node, int side, char *g, Py_ssize_t gspan,
     cdef int32_t slot = node.bslot if side else node.aslot
     cdef Py_ssize_t n = cnp.PyArray_SIZE(y), j
     cdef bint add, fast, give
-    cdef double an, bn
-    cdef const double *a = NULL
-    cdef const double *b = NULL
+    cdef double scalars[2]
+    cdef const double *operands[2]
     cdef const double *yv
     cdef char *adjoint
     cdef int form = VECTORS
     if tape.is_unneeded(buffer):
         return 0
     fast = buffer is not None and is_vector(y) and is_vector(view) and same_shape(view, y)
-    if fast and node.opcode < WG_ADD:
-        a = b = <double *>cnp.PyArray_DATA(node.a)
-    elif fast and not opcode_reads[node.opcode][side]:
-        a = b = <double *>g                 # the partial is constant: any readable memory will do
-    elif fast:
-        fast, form = kernel_operands(tape, node, y, &an, &bn, &a, &b)
+    if fast and (node.opcode < WG_ADD or opcode_reads[node.opcode][side]):
+        fast, form = kernel_operands(tape, node, y, scalars, operands)
+    else:
+        operands[0] = operands[1] = <double *>g     # the partial is constant: any readable memory will do
     # Only a view descriptor is left of this operand; the kernel ignores it, so any readable memory will do.
     yv = <double *>g if node.descriptors & WG_Y else <double *>cnp.PyArray_DATA(y)
     if node.descriptors & WG_A:
-        a = <double *>g
+        operands[0] = <double *>g
     if node.descriptors & WG_B:
-        b = <double *>g
+        operands[1] = <double *>g
     if fast:
         give = last and gspan == buffer.span and node.out.shadow.data == g
         add = tape.target(buffer, view, node.out.shadow if give else None, &adjoint)
@@ -110,7 +102,7 @@ cdef int pull_operand(Tape tape, Node node, int side, char *g, Py_ssize_t gspan,
                                     <double *>(adjoint + j * buffer.span))
                 return 0
         for j in range(tape.k):
-            times_partial(form, node.opcode, side, add, n, <double *>(g + j * gspan), a, b, yv,
+            times_partial(form, node.opcode, side, add, n, <double *>(g + j * gspan), operands[0], operands[1], yv,
                           <double *>(adjoint + j * buffer.span))
         return 0
     if not pull_rows(tape, node, side, g, gspan):
@@ -156,11 +148,10 @@ cdef bint pull_rows(Tape tape, Node node, int side, char *g, Py_ssize_t gspan) e
 cdef bint find_rows(Tape tape, Node node, int side, int reads, Rows *rows, double *scalars):
     """Find the address or the scalar of an operand that a partial reads; False if its rows are not contiguous."""
     cdef cnp.ndarray array = node.b if side else node.a
-    cdef int32_t slot = node.bslot if side else node.aslot
     if not reads & (WG_B if side else WG_A):
         return True
     if array is None:
-        scalars[side] = tape.entries.v[slot] if slot >= 0 else node.bc if side else node.ac
+        scalars[side] = scalar_operand(tape, node, side)
         rows.at[OF_A + side], rows.steps[OF_A + side] = <char *>&scalars[side], NULL
         return True
     rows.at[OF_A + side], rows.steps[OF_A + side] = cnp.PyArray_BYTES(array), cnp.PyArray_STRIDES(array)
@@ -183,37 +174,38 @@ cdef int pull_sum(Tape tape, Node node, Py_ssize_t i) except -1:
     return 0
 
 
-cdef (bint, int) kernel_operands(Tape tape, Node node, cnp.ndarray y, double *an, double *bn,
-                                 const double **a, const double **b):
-    """Return the operands of a binary kernel, each a scalar or an array like y; (False, 0) if the layouts differ."""
-    cdef bint av = node.a is not None, bv = node.b is not None
-    if av and not (is_vector(node.a) and same_shape(node.a, y)):
-        return False, 0
-    if bv and not (is_vector(node.b) and same_shape(node.b, y)):
-        return False, 0
-    if av:
-        a[0] = <double *>cnp.PyArray_DATA(node.a)
-    else:
-        an[0] = tape.entries.v[node.aslot] if node.aslot >= 0 else node.ac
-        a[0] = an
-    if bv:
-        b[0] = <double *>cnp.PyArray_DATA(node.b)
-    else:
-        bn[0] = tape.entries.v[node.bslot] if node.bslot >= 0 else node.bc
-        b[0] = bn
-    return True, (VECTORS if av and bv else SCALAR_RIGHT if av else SCALAR_LEFT)
+cdef (bint, int) kernel_operands(Tape tape, Node node, cnp.ndarray y, double *scalars, const double **operands):
+    """Find the operands of a kernel, each a scalar or an array like y; (False, 0) if the layouts differ.
+
+    A unary kernel gets its operand twice.
+    """
+    cdef cnp.ndarray array
+    cdef int side
+    for side in range(1 if node.opcode < WG_ADD else 2):
+        array = node.b if side else node.a
+        if array is None:
+            scalars[side] = scalar_operand(tape, node, side)
+            operands[side] = &scalars[side]
+        elif is_vector(array) and same_shape(array, y):
+            operands[side] = <double *>cnp.PyArray_DATA(array)
+        else:
+            return False, 0
+    if node.opcode < WG_ADD:
+        operands[1] = operands[0]
+        return True, VECTORS
+    return True, (SCALAR_LEFT if node.a is None else SCALAR_RIGHT if node.b is None else VECTORS)
+
+
+cdef inline double scalar_operand(Tape tape, Node node, int side) noexcept:
+    cdef int32_t slot = node.bslot if side else node.aslot
+    return tape.entries.v[slot] if slot >= 0 else node.bc if side else node.ac
 
 
 cdef object operand_value(Tape tape, Node node, int side):
     cdef cnp.ndarray array = node.b if side else node.a
-    cdef int32_t slot = node.bslot if side else node.aslot
     if node.descriptors & (WG_B if side else WG_A):
         return None
-    if array is not None:
-        return array
-    if slot >= 0:
-        return np.float64(tape.entries.v[slot])
-    return np.float64(node.bc if side else node.ac)
+    return array if array is not None else np.float64(scalar_operand(tape, node, side))
 
 
 cdef object rule_partial(Tape tape, Node node, int side):
@@ -451,12 +443,7 @@ cdef object cotangent_at(Tape tape, Buffer buffer, cnp.ndarray view, int32_t slo
 
 cdef int times_partial(int form, int op, int side, bint add, Py_ssize_t n, const double *g, const double *a,
                        const double *b, const double *y, double *out) noexcept nogil:
-    if form == VECTORS:
-        wg_pull_vv(op, side, add, n, g, a, b, y, out)
-    elif form == SCALAR_RIGHT:
-        wg_pull_vs(op, side, add, n, g, a, b, y, out)
-    else:
-        wg_pull_sv(op, side, add, n, g, a, b, y, out)
+    wg_pull(form, op, side, add, n, g, a, b, y, out)
     return 0
 
 
@@ -472,13 +459,8 @@ cdef object product(object cotangent, object partial):
     return strong(cotangent, partial)
 
 
-cdef int strong_times(Py_ssize_t n, const double *g, const double *p, double *y) noexcept:
-    wg_strong(n, g, p, y)
-    return 0
-
-
-cdef int strong_times_scalar(Py_ssize_t n, const double *g, double p, double *y) noexcept:
-    wg_strong_scalar(n, g, p, y)
+cdef int strong_times(Py_ssize_t n, const double *g, const double *p, int step, double *y) noexcept:
+    wg_strong(n, g, p, step, y)
     return 0
 
 

@@ -34,6 +34,9 @@
 #define WG_INLINE static inline
 #endif
 
+/* Which operands of a loop over elements are arrays. */
+enum { WG_VECTORS, WG_SCALAR_RIGHT, WG_SCALAR_LEFT };
+
 typedef struct {
     uint8_t *op;
     int32_t *a, *b;

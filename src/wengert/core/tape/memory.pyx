@@ -216,13 +216,7 @@ cdef cnp.ndarray view_descriptor(cnp.ndarray array, bint always=False):
 # ---------------------------------------------------------------------------------------------- layouts
 
 cdef bint same_shape(cnp.ndarray x, cnp.ndarray y):
-    cdef int d, ndim = cnp.PyArray_NDIM(x)
-    if ndim != cnp.PyArray_NDIM(y):
-        return False
-    for d in range(ndim):
-        if cnp.PyArray_DIM(x, d) != cnp.PyArray_DIM(y, d):
-            return False
-    return True
+    return cnp.PyArray_SAMESHAPE(x, y)
 
 
 cdef cnp.ndarray view_at(char *data, object owner, cnp.ndarray like, Py_ssize_t k, Py_ssize_t span):

@@ -14,7 +14,7 @@ import numpy as np
 
 from wengert.core.tape.kernel cimport Kernel
 from wengert.core.tape.memory cimport empty_array, is_double, is_vector, same_shape
-from wengert.core.tape.tape cimport strong_times, strong_times_scalar
+from wengert.core.tape.tape cimport strong_times
 
 cnp.import_array()
 
@@ -37,13 +37,13 @@ cpdef object strong_product(a, b):
             b = cnp.PyArray_Cast(<cnp.ndarray>b, cnp.NPY_DOUBLE)
     if type(a) is ndarray and type(b) is ndarray and is_vector(a) and is_vector(b) and same_shape(a, b):
         if cnp.PyArray_NDIM(<cnp.ndarray>a):
-            return strong_of_arrays(a, b)
+            return strong_times_array(a, <double *>cnp.PyArray_DATA(<cnp.ndarray>b), 1)
     if type(a) is ndarray and cnp.PyArray_NDIM(a) and is_vector(a) and is_one_double(b, cnp.PyArray_NDIM(a), &y):
-        return strong_by_scalar(a, y)
+        return strong_times_array(a, &y, 0)
     if type(b) is ndarray and cnp.PyArray_NDIM(b) and is_vector(b) and is_one_double(a, cnp.PyArray_NDIM(b), &x):
-        return strong_by_scalar(b, x)
+        return strong_times_array(b, &x, 0)
     if is_one_double(a, 0, &x) and is_one_double(b, 0, &y):
-        strong_times_scalar(1, &x, y, &x)
+        strong_times(1, &x, &y, 0, &x)
         return float64(x)
     if type(a) is ndarray and type(b) is ndarray and is_double(a) and is_double(b):
         return strong_broadcast(a, b)
@@ -68,16 +68,9 @@ cdef bint is_moderate(object x):
     return fabs(parts[0]) < MODERATE and fabs(parts[1]) < MODERATE
 
 
-cdef cnp.ndarray strong_of_arrays(cnp.ndarray a, cnp.ndarray b):
+cdef cnp.ndarray strong_times_array(cnp.ndarray a, const double *b, int step):
     cdef cnp.ndarray found = empty_array(cnp.PyArray_NDIM(a), cnp.PyArray_DIMS(a))
-    strong_times(cnp.PyArray_SIZE(a), <double *>cnp.PyArray_DATA(a), <double *>cnp.PyArray_DATA(b),
-                 <double *>cnp.PyArray_DATA(found))
-    return found
-
-
-cdef cnp.ndarray strong_by_scalar(cnp.ndarray a, double x):
-    cdef cnp.ndarray found = empty_array(cnp.PyArray_NDIM(a), cnp.PyArray_DIMS(a))
-    strong_times_scalar(cnp.PyArray_SIZE(a), <double *>cnp.PyArray_DATA(a), x, <double *>cnp.PyArray_DATA(found))
+    strong_times(cnp.PyArray_SIZE(a), <double *>cnp.PyArray_DATA(a), b, step, <double *>cnp.PyArray_DATA(found))
     return found
 
 
@@ -127,8 +120,8 @@ cdef object strong_broadcast(cnp.ndarray a, cnp.ndarray b):
     n = shape[ndim - 1]
     while True:
         for i in range(n):
-            strong_times_scalar(1, <double *>(at[0] + i * steps[0][ndim - 1]),
-                                (<double *>(at[1] + i * steps[1][ndim - 1]))[0], y + i)
+            strong_times(1, <double *>(at[0] + i * steps[0][ndim - 1]), <double *>(at[1] + i * steps[1][ndim - 1]), 0,
+                         y + i)
         y += n
         for d in range(ndim - 2, -1, -1):
             index[d] += 1

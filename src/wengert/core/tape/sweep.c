@@ -79,16 +79,10 @@ WG_INLINE ptrdiff_t wg_sweep_k(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, do
     return stop - 1;
 }
 
-WG_CLONES static ptrdiff_t wg_sweep_many(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoint,
-                                         wg_range *ranges, ptrdiff_t k, ptrdiff_t width) {
-    return wg_sweep_k(t, i, stop, adjoint, ranges, k, width);
-}
-
 /* With k = 1 there are no ranges; otherwise a row is a whole number of groups wide. */
-ptrdiff_t wg_sweep(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoint, wg_range *ranges, ptrdiff_t k,
-                   ptrdiff_t width) {
-    return k == 1 ? wg_sweep_k(t, i, stop, adjoint, ranges, 1, 1)
-                  : wg_sweep_many(t, i, stop, adjoint, ranges, k, width);
+WG_CLONES ptrdiff_t wg_sweep(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoint, wg_range *ranges,
+                             ptrdiff_t k, ptrdiff_t width) {
+    return k == 1 ? wg_sweep_k(t, i, stop, adjoint, ranges, 1, 1) : wg_sweep_k(t, i, stop, adjoint, ranges, k, width);
 }
 
 /* See sweep.h. */
@@ -111,14 +105,17 @@ ptrdiff_t wg_roll_forward(const wg_list *t, ptrdiff_t i, ptrdiff_t n) {
         adjoint[i] = fresh ? t : adjoint[i] + t;                     \
     }
 
-#define WG_PULL(rows, fresh_, sa_, sb_)          \
+#define WG_PULL(rows, sa_, sb_)                  \
     {                                            \
-        const int fresh = (fresh_);              \
         const ptrdiff_t sa = (sa_), sb = (sb_);  \
-        switch (op) { rows default : break; }    \
+        if (add) {                               \
+            const int fresh = 0;                 \
+            switch (op) { rows default : break; } \
+        } else {                                 \
+            const int fresh = 1;                 \
+            switch (op) { rows default : break; } \
+        }                                        \
     }
-#define WG_VECTORS WG_UNARY(WG_PULL_UNARY) WG_BINARY(WG_PULL_BINARY)
-#define WG_VECTOR_AND_SCALAR WG_BINARY(WG_PULL_BINARY)
 #define WG_PULL_UNARY(NAME, name, cost, value, ua, pa, ...) \
     case WG_##NAME: WG_LOOP(pa) break;
 #define WG_PULL_BINARY(NAME, name, cost, value, ua, ub, pa, pb, ...) \
@@ -129,24 +126,19 @@ ptrdiff_t wg_roll_forward(const wg_list *t, ptrdiff_t i, ptrdiff_t n) {
             WG_LOOP(pb)                          \
         }                                        \
         break;
+#define WG_ALL_ROWS WG_UNARY(WG_PULL_UNARY) WG_BINARY(WG_PULL_BINARY)
+#define WG_BINARY_ROWS WG_BINARY(WG_PULL_BINARY)
 
-WG_CLONES void wg_pull_vv(int op, int side, int add, ptrdiff_t n, const double *g, const double *av, const double *bv,
-                          const double *yv, double *adjoint) {
+WG_CLONES void wg_pull(int form, int op, int side, int add, ptrdiff_t n, const double *g, const double *av,
+                       const double *bv, const double *yv, double *adjoint) {
     ptrdiff_t i;
     if (!bv) bv = av; /* unary: the loops load both operands */
-    if (add) WG_PULL(WG_VECTORS, 0, 1, 1) else WG_PULL(WG_VECTORS, 1, 1, 1)
-}
-
-WG_CLONES void wg_pull_vs(int op, int side, int add, ptrdiff_t n, const double *g, const double *av, const double *bv,
-                          const double *yv, double *adjoint) {
-    ptrdiff_t i;
-    if (add) WG_PULL(WG_VECTOR_AND_SCALAR, 0, 1, 0) else WG_PULL(WG_VECTOR_AND_SCALAR, 1, 1, 0)
-}
-
-WG_CLONES void wg_pull_sv(int op, int side, int add, ptrdiff_t n, const double *g, const double *av, const double *bv,
-                          const double *yv, double *adjoint) {
-    ptrdiff_t i;
-    if (add) WG_PULL(WG_VECTOR_AND_SCALAR, 0, 0, 1) else WG_PULL(WG_VECTOR_AND_SCALAR, 1, 0, 1)
+    if (form == WG_VECTORS)
+        WG_PULL(WG_ALL_ROWS, 1, 1)
+    else if (form == WG_SCALAR_RIGHT)
+        WG_PULL(WG_BINARY_ROWS, 1, 0)
+    else
+        WG_PULL(WG_BINARY_ROWS, 0, 1)
 }
 
 /* adjoint (+)= g * p for an array of partials */
@@ -163,22 +155,19 @@ WG_CLONES void wg_multiply_add(int add, ptrdiff_t n, const double *g, const doub
     }
 }
 
-/* y = g * p, but 0 if the product is NaN and a factor is 0 */
-#define WG_STRONG(g, p) \
-    const double found = (g) * (p); \
-    y[i] = found != found && ((g) == 0.0 || (p) == 0.0) ? 0.0 : found;
-
-WG_CLONES void wg_strong(ptrdiff_t n, const double *g, const double *p, double *y) {
-    ptrdiff_t i;
-    for (i = 0; i < n; i++) {
-        WG_STRONG(g[i], p[i])
-    }
+/* Return g * p, but 0 if the product is NaN and a factor is 0. */
+static inline double wg_strong_product(double g, double p) {
+    const double y = g * p;
+    return y != y && (g == 0.0 || p == 0.0) ? 0.0 : y;
 }
 
-WG_CLONES void wg_strong_scalar(ptrdiff_t n, const double *g, double p, double *y) {
+WG_CLONES void wg_strong(ptrdiff_t n, const double *g, const double *p, int step, double *y) {
     ptrdiff_t i;
-    for (i = 0; i < n; i++) {
-        WG_STRONG(g[i], p)
+    if (step) {
+        for (i = 0; i < n; i++) y[i] = wg_strong_product(g[i], p[i]);
+    } else {
+        const double scalar = *p; /* y may be g */
+        for (i = 0; i < n; i++) y[i] = wg_strong_product(g[i], scalar);
     }
 }
 
@@ -187,18 +176,11 @@ WG_CLONES void wg_rank_one(int add, ptrdiff_t m, ptrdiff_t n, const double *u, c
                            ptrdiff_t step) {
     ptrdiff_t k, i;
     for (k = 0; k < m; k++) {
-        const double g = u[k];
         double *row = adjoint + k * step;
         if (add)
-            for (i = 0; i < n; i++) {
-                const double found = g * v[i];
-                row[i] += found != found && (g == 0.0 || v[i] == 0.0) ? 0.0 : found;
-            }
+            for (i = 0; i < n; i++) row[i] += wg_strong_product(u[k], v[i]);
         else
-            for (i = 0; i < n; i++) {
-                const double found = g * v[i];
-                row[i] = found != found && (g == 0.0 || v[i] == 0.0) ? 0.0 : found;
-            }
+            for (i = 0; i < n; i++) row[i] = wg_strong_product(u[k], v[i]);
     }
 }
 

@@ -14,18 +14,13 @@ ptrdiff_t wg_sweep(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, double *adjoin
                    ptrdiff_t width);
 /* Redo the stores from entry `i` on, up to an array entry; return the index of that entry, else n. */
 ptrdiff_t wg_roll_forward(const wg_list *t, ptrdiff_t i, ptrdiff_t n);
-/* adjoint (+)= g * dy/d(operand `side`) over n elements; v: an array operand, s: a scalar one */
-void wg_pull_vv(int op, int side, int add, ptrdiff_t n, const double *g, const double *av, const double *bv,
-                const double *yv, double *adjoint);
-void wg_pull_vs(int op, int side, int add, ptrdiff_t n, const double *g, const double *av, const double *bv,
-                const double *yv, double *adjoint);
-void wg_pull_sv(int op, int side, int add, ptrdiff_t n, const double *g, const double *av, const double *bv,
-                const double *yv, double *adjoint);
+/* adjoint (+)= g * dy/d(operand `side`) over n elements */
+void wg_pull(int form, int op, int side, int add, ptrdiff_t n, const double *g, const double *av, const double *bv,
+             const double *yv, double *adjoint);
 /* adjoint (+)= g * p */
 void wg_multiply_add(int add, ptrdiff_t n, const double *g, const double *pv, double *adjoint);
-/* y = g * p with strong zero */
-void wg_strong(ptrdiff_t n, const double *g, const double *p, double *y);
-void wg_strong_scalar(ptrdiff_t n, const double *g, double p, double *y);
+/* y = g * p with strong zero; `step` is 1, or 0 for a scalar p */
+void wg_strong(ptrdiff_t n, const double *g, const double *p, int step, double *y);
 void wg_rank_one(int add, ptrdiff_t m, ptrdiff_t n, const double *u, const double *v, double *adjoint, ptrdiff_t step);
 /* adjoint (+)= g for a scalar g */
 void wg_add_scalar(int add, ptrdiff_t n, double g, double *adjoint);

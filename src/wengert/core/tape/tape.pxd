@@ -20,6 +20,7 @@ cdef extern from "list.h" nogil:
 
     enum:
         WG_A, WG_B, WG_Y
+        VECTORS "WG_VECTORS", SCALAR_RIGHT "WG_SCALAR_RIGHT", SCALAR_LEFT "WG_SCALAR_LEFT"
         WG_INPUT, WG_LOAD, WG_STORE, WG_TARGET, WG_NODE, WG_OPCODES
         WG_NEGATIVE, WG_POSITIVE, WG_ABSOLUTE, WG_SQUARE
         WG_ADD, WG_ADD_VC, WG_SUBTRACT, WG_SUBTRACT_VC, WG_SUBTRACT_CV
@@ -144,6 +145,7 @@ cdef int pull_sum(Tape tape, Node node, Py_ssize_t i) except -1
 cdef int pull_call(Tape tape, Node node, Py_ssize_t i) except -1
 cdef int move_adjoint(Tape tape, Node node) except -1
 cdef object operand_value(Tape tape, Node node, int side)
+cdef (bint, int) kernel_operands(Tape tape, Node node, cnp.ndarray y, double *scalars, const double **operands)
 cdef object source_indices(Node node)
 
 # tails
@@ -156,14 +158,11 @@ cdef int swap(Node node) except -1                          # exchange written a
 cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x)    # a copy, shared while x does not change
 
 # out (+)= g * (partial of opcode `op` in operand `side`), over n elements
-cdef enum Form:
-    VECTORS, SCALAR_RIGHT, SCALAR_LEFT
 cdef int times_partial(int form, int op, int side, bint add, Py_ssize_t n, const double *g, const double *a,
                        const double *b, const double *y, double *out) noexcept nogil
 cdef int times_array(bint add, Py_ssize_t n, const double *g, const double *p, double *out) noexcept
-# y = g * p with strong zero, over n elements
-cdef int strong_times(Py_ssize_t n, const double *g, const double *p, double *y) noexcept
-cdef int strong_times_scalar(Py_ssize_t n, const double *g, double p, double *y) noexcept
+# y = g * p with strong zero, over n elements; the step of p is 1, or 0 for a scalar
+cdef int strong_times(Py_ssize_t n, const double *g, const double *p, int step, double *y) noexcept
 cdef bint is_cheap(int op, Py_ssize_t n) noexcept           # is the kernel's partial faster than the NumPy rule?
 
 
@@ -178,6 +177,15 @@ cdef inline int32_t push(Tape tape, int op, int32_t a, int32_t b, double v) exce
     tape.entries.v[i] = v
     tape.n = i + 1
     return <int32_t>i
+
+
+cdef inline Node new_node(int kind, object row):
+    """Return an array entry whose operands are in no scalar slots."""
+    cdef Node node = Node.__new__(Node)
+    node.kind = kind
+    node.row = row
+    node.aslot = node.bslot = -1
+    return node
 
 
 cdef inline Tape current(Tape tape):

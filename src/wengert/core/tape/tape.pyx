@@ -578,13 +578,9 @@ def holds_complex(x):
 
 cdef bint has_trailing_shape(cnp.ndarray total, cnp.ndarray view, int lead):
     """Return whether a cotangent has the shape of a view, behind `lead` axes."""
-    cdef int d
-    if cnp.PyArray_NDIM(total) != cnp.PyArray_NDIM(view) + lead:
-        return False
-    for d in range(cnp.PyArray_NDIM(view)):
-        if cnp.PyArray_DIM(total, d + lead) != cnp.PyArray_DIM(view, d):
-            return False
-    return True
+    cdef int ndim = cnp.PyArray_NDIM(view)
+    return (cnp.PyArray_NDIM(total) == ndim + lead
+            and cnp.PyArray_CompareLists(cnp.PyArray_DIMS(total) + lead, cnp.PyArray_DIMS(view), ndim))
 
 
 cdef bint overlaps_itself(cnp.ndarray x):
@@ -597,15 +593,11 @@ cdef bint overlaps_itself(cnp.ndarray x):
 
 cdef int add_in_order(cnp.ndarray target, cnp.ndarray total) except -1:
     """target += total where some axes of the target have stride 0."""
-    cdef int d
-    cdef list index = []
-    cdef int ndim = cnp.PyArray_NDIM(target)
+    cdef int d, ndim = cnp.PyArray_NDIM(target)
     repeated = tuple([d for d in range(ndim)
                       if cnp.PyArray_STRIDE(target, d) == 0 and cnp.PyArray_DIM(target, d) > 1])
     total = <cnp.ndarray>np.broadcast_to(total, (<object>target).shape).sum(axis=repeated, keepdims=True)
-    for d in range(ndim):
-        index.append(slice(0, 1) if d in repeated else slice(None))
-    place = target[tuple(index)]
+    place = target[tuple([slice(0, 1) if d in repeated else slice(None) for d in range(ndim)])]
     np_add(place, total, out=place, casting="same_kind")
     return 0
 
