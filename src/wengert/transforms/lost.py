@@ -19,7 +19,7 @@ import numpy as np
 
 from wengert import containers
 from wengert.core import levels
-from wengert.core.operands.var import contracts, holds_traced, is_traced, plain
+from wengert.core.operands.var import has_searches, holds_traced, is_traced, plain
 from wengert.core.tape.memory import Level
 from wengert.errors import CachedValueWarning
 from wengert.transforms.bounded import TooLong, bounded
@@ -49,7 +49,7 @@ def check(run: Any, f: Callable, args: tuple, kwargs: dict, positions: tuple, ha
     if is_own or _checks.get() or run.stops not in (None, levels.stops()):
         return
     around = [level for recorder in levels.running.get() if (level := getattr(recorder, "level", recorder))]
-    if levels.has_warned(run.level) or any(type(level) is Level and contracts(level) for level in around):
+    if levels.has_warned(run.level) or any(type(level) is Level and has_searches(level) for level in around):
         return  # there is, or will be, a warning with another remedy
     numbers = np.concatenate([[], *map(_numbers, run.outputs)])
     is_plain = np.concatenate([np.array([], bool), *map(_is_plain, run.outputs)])

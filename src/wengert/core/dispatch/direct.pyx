@@ -15,9 +15,9 @@ from libc.stdint cimport uint64_t
 import numpy as np
 
 cimport wengert.core.operands.var as var  # in this form Cython sees that the module depends on it
-from wengert.core.operands.var cimport ArrayVar, ScalarDual, ScalarVar, array_var
+from wengert.core.operands.var cimport ArrayVar, ScalarDual, ScalarVar, active_level, array_var
 from wengert.core.tape.memory cimport FORWARD, NESTED, Level, is_double, view_descriptor
-from wengert.core.tape.tape cimport CALL, REARRANGE, Node, Tape, kept_constant
+from wengert.core.tape.tape cimport CALL, REARRANGE, Node, Tape, kept_constant, new_node
 
 from wengert import registry
 from wengert.core.dispatch.arguments import numbers_like, out_position
@@ -106,10 +106,6 @@ cdef bint is_option(object x):
     return False
 
 
-cdef inline Level active(Level level):
-    return level if level.tape == NULL else (<Tape>level.tape).level
-
-
 @cython.final
 cdef class Operands:
     """The operands of one call, as far as they have been collected."""
@@ -130,11 +126,11 @@ cdef class Operands:
             if array.buffer.level is None:
                 self.has_constant = True
                 return array.v if differentiable or self.has_names else None
-            own = active(array.buffer.level)
+            own = active_level(array.buffer.level)
             source = position, item, array.buffer, array.v, -1
             value = array.v
         elif type(x) is ScalarVar:
-            own = active((<ScalarVar>x).tape.level)
+            own = active_level((<ScalarVar>x).tape.level)
             source = position, item, None, None, (<ScalarVar>x).slot
             value = float64((<ScalarVar>x).v)
         elif type(x) is ScalarDual:
@@ -281,22 +277,18 @@ cdef object finished(compute, row, Route route, Operands operands, tuple args, l
                   for position, item, _, _, _ in operands.sources]
         return var.record(level, row, tuple(values), kwargs, traced, y,
                           None if found is None else lambda entry: found, compute)
-    node = Node.__new__(Node)
-    node.kind = CALL
-    node.row = row
+    node = new_node(CALL if found is None else REARRANGE, row)
     if found is None:
         if operands.has_constant:
             keep_constants(<Tape>level.tape, operands, values)
         node.args = tuple(values)
         node.kwargs = kwargs
     else:
-        node.kind = REARRANGE
         node.args = ()
         node.kwargs = {}
         node.key = found
     node.sources = operands.sources
     node.compute = compute
-    node.aslot = node.bslot = -1
     if level.recording:
         return replayable(<Tape>level.tape, node, y)
     return var.result(<Tape>level.tape, node, y)

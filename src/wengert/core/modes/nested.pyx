@@ -23,11 +23,11 @@ from wengert.core.operands.var cimport ArrayVar, array_var, last_written, level_
 from wengert.core import levels, messages
 from wengert.core.operands import var
 from wengert.core.modes.pullback import independent, own_copy, pull_back
-from wengert.core.tape.local_derivatives import Adjoints
+from wengert.core.tape import local_derivatives
 from wengert.core.tape.tape import holds_complex
 from wengert.deferred import deferred
 from wengert.errors import LevelError, ReplayMismatchError
-from wengert.registry import Primitive, strong, sums_by_place
+from wengert.registry import Primitive, sums_by_place
 
 nan_check = deferred("wengert.core.dispatch.nan_check")
 
@@ -362,15 +362,13 @@ cdef class NestedTape:
         row = entry.row
         known = {}
         if self.has_complex and holds_complex((entry.y, entry.args)):
-            adjoints = Adjoints(row, ybar, entry.y, entry.args, entry.kwargs)
+            adjoints = local_derivatives.Adjoints(row, ybar, entry.y, entry.args, entry.kwargs)
             for position, item, buffer, view in entry.sources:
                 self.accumulate(<Buffer>buffer, view, adjoints.of(position, item, np.shape(view)))
             return
         for position, item, buffer, view in entry.sources:
             if row.kind == "elementwise":
-                partial = row.partials[position]
-                partial = partial(entry.y, *entry.args) if callable(partial) else partial
-                c = ybar if type(partial) is float and partial == 1.0 else strong(ybar, partial)
+                c = local_derivatives.pullback(row, position, ybar, entry.y, entry.args, entry.kwargs)
             else:
                 if position not in known:
                     known[position] = self.by_rule(entry, position, ybar)
@@ -383,12 +381,10 @@ cdef class NestedTape:
 
     cdef by_rule(self, Entry entry, position, ybar):
         """Cotangents by the row's pullback: one array for all directions, or a list by direction if not stacked."""
-        row = entry.row
-        if row.stacked:
-            if row.variadic is not None:
-                return row.variadic(position, ybar, entry.y, *entry.args, **entry.kwargs)
-            return row.vjps[position](ybar, entry.y, *entry.args, **entry.kwargs)
-        return [row.vjps[position](ybar[j], entry.y, *entry.args, **entry.kwargs) for j in range(self.k)]
+        call = entry.y, entry.args, entry.kwargs
+        if entry.row.stacked:
+            return local_derivatives.pullback(entry.row, position, ybar, *call)
+        return [local_derivatives.pullback(entry.row, position, ybar[j], *call) for j in range(self.k)]
 
 
 cdef class NestedTail:

@@ -18,7 +18,8 @@ from wengert.core.tape.memory cimport (
     Buffer, Level, is_double, is_vector, kept, new_buffer, same_layout, same_shape, view_at,
 )
 from wengert.core.tape.tape cimport (
-    LOOP, WG_INPUT, Node, Tape, begin_adjoints, check_tail, new_tail, push, wg_in_groups, wg_range, wg_whole, wg_widen,
+    LOOP, WG_INPUT, Node, Tape, begin_adjoints, check_tail, new_node, new_tail, push, wg_in_groups, wg_range, wg_whole,
+    wg_widen,
 )
 from wengert.core.operands.var cimport (
     DIRECTIONS, ArrayVar, Sample, ScalarDual, ScalarVar, Search, array_var, as_numpy, check_forward, check_search,
@@ -181,7 +182,6 @@ def pull_back(recorder, list inputs, list outputs, cotangents, Py_ssize_t k, bin
 
 
 cdef list pull_tape(Tape tape, list inputs, list outputs, cotangents, Py_ssize_t k, bint stacked, bint consume):
-    cdef list found = []
     cdef Py_ssize_t offset = 0
     tape.begin(k, stacked)
     try:
@@ -191,11 +191,9 @@ cdef list pull_tape(Tape tape, list inputs, list outputs, cotangents, Py_ssize_t
             elif cotangents[i] is not None:
                 seed(tape, y, cotangents[i])
         tape.sweep(consume)
-        for x in inputs:
-            found.append(adjoint_of(tape, x))
+        return [adjoint_of(tape, x) for x in inputs]
     finally:
         tape.end()
-    return found
 
 
 def pull_tail(recorder, list inputs, list outputs, list cotangents):
@@ -225,10 +223,8 @@ def add_loop(recorder, compute, list inputs, list values, Py_ssize_t elements):
     if type(recorder) is not Tape:
         return recorder.add_loop(compute, inputs, values)
     tape = <Tape>recorder
-    node = Node.__new__(Node)
-    node.kind = LOOP
+    node = new_node(LOOP, None)
     node.compute = compute
-    node.aslot = node.bslot = -1
     node.sources = [(0, -1, *storage_of(x)) for x in inputs]
     born = tape.add_node(node, 0.0)
     outputs = [independent(tape, value, True) for value in values]
@@ -299,7 +295,7 @@ cdef Py_ssize_t seed_rows(Tape tape, object y, Py_ssize_t offset, Py_ssize_t fir
             e = first + j - offset
             if not 0 <= e < size:
                 continue
-            if is_double(v) and cnp.PyArray_IS_C_CONTIGUOUS(v):
+            if is_vector(v):
                 (<double *>(tape.shadow_of(buffer) + j * buffer.span
                             + (<char *>cnp.PyArray_DATA(v) - buffer.low)))[e] += 1.0
             else:
@@ -400,23 +396,13 @@ def quick(call, str name, tuple args, dict kwargs, Py_ssize_t position, Py_ssize
     tape = Tape.__new__(Tape, name)
     v = <ArrayVar>independent(tape, x)
     traced = (v,) if len(args) == 1 else (*args[:position], v, *args[position + 1:])
-    token = PyContextVar_Set(running, (tape,))
+    y = call_inside(tape, tape.level, call, traced, kwargs)
     try:
-        y = as_numpy(call(*traced, **kwargs) if kwargs else call(*traced))
-        if tape.level.refused is not None or tape.level.spelled is not None:
-            levels.check_end(tape.level)
-    except BaseException as error:
-        tape.close()
-        levels.explain(tape.level, error)
-        raise
-    finally:
-        PyContextVar_Reset(running, token)
-    if has_searches(tape.level):
-        closing(tape, [v])
-    size = size_of_1d(tape, y)
-    if size < 0 or v.buffer.written or (m >= 0 and size != m) or (m == 0) != (type(y) is ScalarVar):
-        return tape, v, y
-    try:
+        if has_searches(tape.level):
+            check_searches(tape, [v])
+        size = size_of_1d(tape, y)
+        if size < 0 or v.buffer.written or (m >= 0 and size != m) or (m == 0) != (type(y) is ScalarVar):
+            return tape, v, y
         if m < 0 and not accept(cnp.PyArray_SIZE(x), size, tape.n + tape.elements):
             return tape, v, y
         if m == 0:
@@ -430,14 +416,20 @@ def quick(call, str name, tuple args, dict kwargs, Py_ssize_t position, Py_ssize
     return found[0]
 
 
-cdef int closing(Tape tape, list inputs) except -1:
-    """Check the searches of a tape, and close it if they raise."""
+cdef object call_inside(recorder, Level level, call, tuple args, dict kwargs):
+    """Call a function as that of the innermost derivative; close its recorder if the call raises."""
+    token = PyContextVar_Set(running, (recorder,))
     try:
-        check_searches(tape, inputs)
-    except BaseException:
-        tape.close()
+        y = as_numpy(call(*args, **kwargs) if kwargs else call(*args))
+        if level.refused is not None or level.spelled is not None:
+            levels.check_end(level)
+        return y
+    except BaseException as error:
+        recorder.close()
+        levels.explain(level, error)
         raise
-    return 0
+    finally:
+        PyContextVar_Reset(running, token)
 
 
 cdef Py_ssize_t size_of_1d(Tape tape, object y) except -2:
@@ -474,17 +466,7 @@ def quick_push(call, str name, tuple args, dict kwargs, v):
         return None
     level = Level(name, 0, 1)
     x = dual_array(level, kept(at), kept(<cnp.ndarray>v))
-    token = PyContextVar_Set(running, (level,))
-    try:
-        found = as_numpy(call(x, *args[1:], **kwargs))
-        if level.refused is not None or level.spelled is not None:
-            levels.check_end(level)
-    except BaseException as error:
-        level.close()
-        levels.explain(level, error)
-        raise
-    finally:
-        PyContextVar_Reset(running, token)
+    found = call_inside(level, level, call, (x, *args[1:]), kwargs)
     if has_searches(level):
         check_forward(level)
     if not x.buffer.written and level.doubtful is None:

@@ -18,39 +18,20 @@ cdef class ArrayVar:
 
     # -- operators
 
-    def __add__(self, other):
-        return array_operator(WG_ADD, self, other)
+    def __add__(left, right):
+        return array_operator(WG_ADD, left, right)
 
-    def __radd__(self, other):
-        return array_operator(WG_ADD, other, self)
+    def __sub__(left, right):
+        return array_operator(WG_SUBTRACT, left, right)
 
-    def __sub__(self, other):
-        return array_operator(WG_SUBTRACT, self, other)
+    def __mul__(left, right):
+        return array_operator(WG_MULTIPLY, left, right)
 
-    def __rsub__(self, other):
-        return array_operator(WG_SUBTRACT, other, self)
+    def __truediv__(left, right):
+        return array_operator(WG_DIVIDE, left, right)
 
-    def __mul__(self, other):
-        return array_operator(WG_MULTIPLY, self, other)
-
-    def __rmul__(self, other):
-        return array_operator(WG_MULTIPLY, other, self)
-
-    def __truediv__(self, other):
-        return array_operator(WG_DIVIDE, self, other)
-
-    def __rtruediv__(self, other):
-        return array_operator(WG_DIVIDE, other, self)
-
-    def __pow__(self, other, modulo):
-        if modulo is not None:
-            return NotImplemented
-        return array_operator(WG_POW, self, other)
-
-    def __rpow__(self, other, modulo):
-        if modulo is not None:
-            return NotImplemented
-        return array_operator(WG_POW, other, self)
+    def __pow__(left, right, modulo):
+        return NotImplemented if modulo is not None else array_operator(WG_POW, left, right)
 
     def __iadd__(self, other):
         return in_place(self, self.__add__(other))
@@ -87,71 +68,44 @@ cdef class ArrayVar:
             return dispatch.ufunc(np.absolute, "__call__", (self,), {}, operator.abs)
         return unary(<Kernel>by_opcode[WG_ABSOLUTE], self)
 
-    def __matmul__(self, other):
-        return methods.operate(np.matmul, matmul, self, other)
+    def __matmul__(left, right):
+        return methods.operate(np.matmul, matmul, left, right)
 
-    def __rmatmul__(self, other):
-        return methods.operate(np.matmul, matmul, other, self)
+    def __mod__(left, right):
+        return methods.operate(np.remainder, operator.mod, left, right)
 
-    def __mod__(self, other):
-        return methods.operate(np.remainder, operator.mod, self, other)
+    def __floordiv__(left, right):
+        return methods.operate(np.floor_divide, operator.floordiv, left, right)
 
-    def __rmod__(self, other):
-        return methods.operate(np.remainder, operator.mod, other, self)
+    def __divmod__(left, right):
+        return left // right, left % right
 
-    def __floordiv__(self, other):
-        return methods.operate(np.floor_divide, operator.floordiv, self, other)
-
-    def __rfloordiv__(self, other):
-        return methods.operate(np.floor_divide, operator.floordiv, other, self)
-
-    def __divmod__(self, other):
-        return self // other, self % other
-
-    def __rdivmod__(self, other):
-        return other // self, other % self
-
-    def __and__(self, other):
-        return methods.operate(np.bitwise_and, operator.and_, self, other)
-
-    def __rand__(self, other):
-        return methods.operate(np.bitwise_and, operator.and_, other, self)
+    def __and__(left, right):
+        return methods.operate(np.bitwise_and, operator.and_, left, right)
 
     def __iand__(self, other):
         return in_place(self, self.__and__(other))
 
-    def __or__(self, other):
-        return methods.operate(np.bitwise_or, operator.or_, self, other)
-
-    def __ror__(self, other):
-        return methods.operate(np.bitwise_or, operator.or_, other, self)
+    def __or__(left, right):
+        return methods.operate(np.bitwise_or, operator.or_, left, right)
 
     def __ior__(self, other):
         return in_place(self, self.__or__(other))
 
-    def __xor__(self, other):
-        return methods.operate(np.bitwise_xor, operator.xor, self, other)
-
-    def __rxor__(self, other):
-        return methods.operate(np.bitwise_xor, operator.xor, other, self)
+    def __xor__(left, right):
+        return methods.operate(np.bitwise_xor, operator.xor, left, right)
 
     def __ixor__(self, other):
         return in_place(self, self.__xor__(other))
 
-    def __lshift__(self, other):
-        return methods.operate(np.left_shift, operator.lshift, self, other)
-
-    def __rlshift__(self, other):
-        return methods.operate(np.left_shift, operator.lshift, other, self)
+    def __lshift__(left, right):
+        return methods.operate(np.left_shift, operator.lshift, left, right)
 
     def __ilshift__(self, other):
         return in_place(self, self.__lshift__(other))
 
-    def __rshift__(self, other):
-        return methods.operate(np.right_shift, operator.rshift, self, other)
-
-    def __rrshift__(self, other):
-        return methods.operate(np.right_shift, operator.rshift, other, self)
+    def __rshift__(left, right):
+        return methods.operate(np.right_shift, operator.rshift, left, right)
 
     def __irshift__(self, other):
         return in_place(self, self.__rshift__(other))
@@ -166,7 +120,7 @@ cdef class ArrayVar:
             watch_comparison(self, other)
         else:
             checks.note_match(self, other)
-        return compare(self.v, plain(other), op)
+        return PyObject_RichCompare(self.v, plain(other), op)
 
     def __hash__(self):
         if self.scalar:
@@ -282,8 +236,7 @@ cdef class ArrayVar:
     def __round__(self, digits=None):
         return rounded(self, digits)
 
-    def __trunc__(self):
-        return int(self)
+    __trunc__ = truncated
 
     def __floor__(self):
         return int(rounded_value(self, np.floor))
@@ -319,14 +272,9 @@ cdef class ArrayVar:
         value = observed(self) if recordings else self.v
         return checks.operand_text(self, format(value[()] if self.v.ndim == 0 else value, spec), spec)
 
-    def __array_ufunc__(self, ufunc, method, x0, x1=None, *rest, out=None, where=True, **kwargs):
-        return array_ufunc(ufunc, method, x0, x1, rest, out, where, kwargs)
-
-    def __array_namespace__(self, *, api_version=None):
-        return methods.array_namespace(self, api_version)
-
-    def __array_function__(self, function, types, args, kwargs):
-        return dispatch.function(function, args, kwargs)
+    __array_ufunc__ = call_ufunc
+    __array_function__ = call_function
+    __array_namespace__ = namespace_of
 
     def __getattr__(self, name):
         return methods.scalar_attribute(self, name) if self.scalar else methods.array_attribute(self, name)
@@ -339,11 +287,9 @@ cdef class ArrayVar:
         tape = tape_of(self.buffer)
         if tape is None:
             return forward_sum(self)
-        node = Node.__new__(Node)
-        node.kind = SUM
+        node = new_node(SUM, None)
         node.abuf = self.buffer
         node.a = view_descriptor(self.v, tape.recording)
-        node.aslot = node.bslot = -1
         return result(tape, node, add_reduce(self.v, None))
 
     @property

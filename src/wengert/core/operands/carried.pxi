@@ -81,15 +81,12 @@ cdef int rename_for_outer(Buffer buffer, Buffer under, cnp.ndarray view) except 
         level.recorder.rename(buffer, under, whole)
         return 0
     tape = <Tape>level.tape
-    node = Node.__new__(Node)
-    node.kind = ELEMENTWISE
+    node = new_node(ELEMENTWISE, (<Kernel>by_opcode[WG_POSITIVE]).row())
     node.opcode = WG_POSITIVE
-    node.row = (<Kernel>by_opcode[WG_POSITIVE]).row()
     node.abuf = buffer
     node.a = node.y = whole
     node.out = under
     node.saved = view           # keeps the memory alive
-    node.aslot = node.bslot = -1
     tape.add_node(node, 0.0)
     return 0
 
@@ -151,11 +148,9 @@ cpdef object with_tangents(Level level, y, t):
 cdef int aligned_set(object target, object t) except -1:
     """Assign ``target[...] = t`` on operands, where `t` may have fewer or more axes after the axis of directions."""
     shape = np.shape(t)
-    ndim = np.ndim(target)
-    if len(shape) < ndim and len(shape):
-        t = np.reshape(t, shape[:1] + (1,) * (ndim - len(shape)) + shape[1:])
-    elif len(shape) > ndim:
-        t = np.reshape(t, shape[:1] + shape[1 + len(shape) - ndim:])
+    missing = np.ndim(target) - len(shape)
+    if missing and shape:
+        t = np.reshape(t, shape[:1] + (1,) * missing + shape[1 + max(0, -missing):])
     target[...] = t
     return 0
 

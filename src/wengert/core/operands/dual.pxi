@@ -18,39 +18,20 @@ cdef class ScalarDual:
         if self.t != self.few:
             PyMem_Free(self.t)
 
-    def __add__(self, other):
-        return dual_left(self, other, WG_ADD)
+    def __add__(left, right):
+        return dual_operator(WG_ADD, left, right)
 
-    def __radd__(self, other):
-        return dual_right(self, other, WG_ADD)
+    def __sub__(left, right):
+        return dual_operator(WG_SUBTRACT, left, right)
 
-    def __sub__(self, other):
-        return dual_left(self, other, WG_SUBTRACT)
+    def __mul__(left, right):
+        return dual_operator(WG_MULTIPLY, left, right)
 
-    def __rsub__(self, other):
-        return dual_right(self, other, WG_SUBTRACT)
+    def __truediv__(left, right):
+        return dual_operator(WG_DIVIDE, left, right)
 
-    def __mul__(self, other):
-        return dual_left(self, other, WG_MULTIPLY)
-
-    def __rmul__(self, other):
-        return dual_right(self, other, WG_MULTIPLY)
-
-    def __truediv__(self, other):
-        return dual_left(self, other, WG_DIVIDE)
-
-    def __rtruediv__(self, other):
-        return dual_right(self, other, WG_DIVIDE)
-
-    def __pow__(self, other, modulo):
-        if modulo is not None:
-            return NotImplemented
-        return dual_left(self, other, WG_POW)
-
-    def __rpow__(self, other, modulo):
-        if modulo is not None:
-            return NotImplemented
-        return dual_right(self, other, WG_POW)
+    def __pow__(left, right, modulo):
+        return NotImplemented if modulo is not None else dual_operator(WG_POW, left, right)
 
     def __neg__(self):
         return dual1(self, WG_NEGATIVE, -self.v)
@@ -61,23 +42,14 @@ cdef class ScalarDual:
     def __abs__(self):
         return dual1(self, WG_ABSOLUTE, fabs(self.v))
 
-    def __mod__(self, other):
-        return methods.operate(np.remainder, operator.mod, self, other)
+    def __mod__(left, right):
+        return methods.operate(np.remainder, operator.mod, left, right)
 
-    def __rmod__(self, other):
-        return methods.operate(np.remainder, operator.mod, other, self)
+    def __floordiv__(left, right):
+        return methods.operate(np.floor_divide, operator.floordiv, left, right)
 
-    def __floordiv__(self, other):
-        return methods.operate(np.floor_divide, operator.floordiv, self, other)
-
-    def __rfloordiv__(self, other):
-        return methods.operate(np.floor_divide, operator.floordiv, other, self)
-
-    def __divmod__(self, other):
-        return self // other, self % other
-
-    def __rdivmod__(self, other):
-        return other // self, other % self
+    def __divmod__(left, right):
+        return left // right, left % right
 
     def __richcmp__(self, other, int op):
         return compare_scalar(self, self.level, self.v, other, op)
@@ -93,8 +65,7 @@ cdef class ScalarDual:
     def __int__(self):
         return int(self.v)
 
-    def __trunc__(self):
-        return int(self.v)
+    __trunc__ = truncated
 
     def __floor__(self):
         return operator.index(int(np.floor(self.v)))
@@ -113,8 +84,7 @@ cdef class ScalarDual:
             return self.v
         raise checks.refusal(self, messages.float_message())
 
-    def __complex__(self):
-        return complex(float(self))
+    __complex__ = as_complex
 
     def __array__(self, dtype=None, copy=None):
         handed = matrices.array_for_scipy(self)
@@ -130,11 +100,8 @@ cdef class ScalarDual:
     def __reduce__(self):
         raise checks.refusal(self, "a traced value cannot be pickled: pass wengert.stop_gradient(value)")
 
-    def __copy__(self):
-        return self
-
-    def __deepcopy__(self, memo):
-        return self
+    __copy__ = itself
+    __deepcopy__ = itself
 
     # other attributes of np.float64
 
@@ -152,15 +119,6 @@ cdef class ScalarDual:
             return self
         return as_array(self)[key]
 
-    def __array_ufunc__(self, ufunc, method, x0, x1=None, *rest, out=None, where=True, **kwargs):
-        return array_ufunc(ufunc, method, x0, x1, rest, out, where, kwargs)
-
-    def __array_namespace__(self, *, api_version=None):
-        return methods.array_namespace(self, api_version)
-
-    def __array_function__(self, function, types, args, kwargs):
-        return dispatch.function(function, args, kwargs)
-
     def __getattr__(self, name):
         return methods.scalar_attribute(self, name)
 
@@ -168,29 +126,15 @@ cdef class ScalarDual:
     def __class__(self):
         return ScalarDual if reveals_own_class(self, True) else float64
 
-    @property
-    def shape(self):
-        return ()
-
-    @property
-    def ndim(self):
-        return 0
-
-    @property
-    def size(self):
-        return 1
-
-    @property
-    def dtype(self):
-        return np.dtype(float64)
-
-    @property
-    def T(self):
-        return self
-
-    @property
-    def real(self):
-        return self
+    shape = ()
+    ndim = 0
+    size = 1
+    dtype = np.dtype(float64)
+    T = property(itself)
+    real = property(itself)
+    __array_ufunc__ = call_ufunc
+    __array_function__ = call_function
+    __array_namespace__ = namespace_of
 
 
 wg_not_a_sequence(<PyTypeObject *>ScalarDual)
@@ -253,6 +197,13 @@ cdef inline object dual_right(ScalarDual x, object other, int op):
     return binary_operator(op, other, x)
 
 
+cdef inline object dual_operator(int op, object left, object right):
+    """Apply an operator with a `ScalarDual` on at least one side."""
+    if type(left) is ScalarDual:
+        return dual_left(<ScalarDual>left, right, op)
+    return dual_right(<ScalarDual>right, left, op)
+
+
 # ---- elements of arrays
 
 cdef inline ScalarDual dual_element(Buffer buffer, char *place):
@@ -295,10 +246,8 @@ cdef cnp.ndarray tangent_view(Buffer buffer, cnp.ndarray view):
 
 cdef cnp.ndarray empty_tangent(Level level, cnp.ndarray y):
     cdef cnp.npy_intp shape[65]
-    cdef int d
     shape[0] = level.k
-    for d in range(cnp.PyArray_NDIM(y)):
-        shape[d + 1] = cnp.PyArray_DIM(y, d)
+    memcpy(&shape[1], cnp.PyArray_DIMS(y), cnp.PyArray_NDIM(y) * sizeof(cnp.npy_intp))
     return empty_array(cnp.PyArray_NDIM(y) + 1, shape)
 
 
@@ -337,36 +286,19 @@ cdef object dual(Level level, object y, object t):
         operand = array_var(new_buffer(array, level), array)
         give_tangent(operand.buffer, level)
         if t is not None:
-            aligned_store(tangent_view(operand.buffer, array), t)
+            aligned_set(tangent_view(operand.buffer, array), t)
     operand.scalar = scalar_like
     return operand
 
 
 cdef bint is_adoptable(cnp.ndarray y, cnp.ndarray t, Py_ssize_t k):
     """Return whether the tangents own their memory and have the layout of `y`, so that they need no copy."""
-    cdef int d
-    if (not cnp.PyArray_IS_C_CONTIGUOUS(y) or not cnp.PyArray_IS_C_CONTIGUOUS(t)
-            or not cnp.PyArray_CHKFLAGS(t, cnp.NPY_ARRAY_OWNDATA | cnp.NPY_ARRAY_WRITEABLE)
-            or cnp.PyArray_TYPE(t) != cnp.PyArray_TYPE(y) or not cnp.PyArray_ISNOTSWAPPED(t)
-            or cnp.PyArray_NDIM(t) != cnp.PyArray_NDIM(y) + 1
-            or cnp.PyArray_DIM(t, 0) != k):
-        return False
-    for d in range(cnp.PyArray_NDIM(y)):
-        if cnp.PyArray_DIM(t, d + 1) != cnp.PyArray_DIM(y, d):
-            return False
-    return True
-
-
-cdef int aligned_store(cnp.ndarray target, object t) except -1:
-    """Assign ``target[...] = t``, where `t` may have fewer or more axes after the axis of directions."""
-    shape = np.shape(t)
-    ndim = cnp.PyArray_NDIM(target)
-    if len(shape) < ndim and len(shape):
-        t = np.reshape(t, shape[:1] + (1,) * (ndim - len(shape)) + shape[1:])
-    elif len(shape) > ndim:
-        t = np.reshape(t, shape[:1] + shape[1 + len(shape) - ndim:])
-    target[...] = t
-    return 0
+    cdef int ndim = cnp.PyArray_NDIM(y)
+    return (cnp.PyArray_IS_C_CONTIGUOUS(y) and cnp.PyArray_IS_C_CONTIGUOUS(t)
+            and cnp.PyArray_CHKFLAGS(t, cnp.NPY_ARRAY_OWNDATA | cnp.NPY_ARRAY_WRITEABLE)
+            and cnp.PyArray_TYPE(t) == cnp.PyArray_TYPE(y) and cnp.PyArray_ISNOTSWAPPED(t)
+            and cnp.PyArray_NDIM(t) == ndim + 1 and cnp.PyArray_DIM(t, 0) == k
+            and cnp.PyArray_CompareLists(cnp.PyArray_DIMS(t) + 1, cnp.PyArray_DIMS(y), ndim))
 
 
 cdef object forward_unary(Kernel u, ArrayVar x):
@@ -401,26 +333,17 @@ cdef int forward_side(Kernel u, int side, int form, bint add, char *g, Py_ssize_
     return 0
 
 
-cdef struct DualSide:           # one operand of a binary operation; references are borrowed
-    PyObject *level             # NULL: a constant
-    PyObject *buffer
-    PyObject *array             # NULL: a scalar
-    double *t                   # tangents of a scalar
-    double c
-    bint strong
-
-
-cdef inline double *side_tangent(DualSide *side, Py_ssize_t j) noexcept:
+cdef inline double *side_tangent(Side *side, Py_ssize_t j) noexcept:
     """Return a pointer to tangent `j` of an array."""
     cdef Buffer buffer = <Buffer>side.buffer
     return <double *>(buffer.tangent + j * buffer.span
                       + (<char *>cnp.PyArray_DATA(<cnp.ndarray>side.array) - buffer.low))
 
 
-cdef int classify_dual_operand(object x, DualSide *side) except -1:
+cdef int classify_dual_operand(object x, Side *side) except -1:
     """Classify an operand; return 0 if it needs the general path."""
     cdef ArrayVar v
-    memset(side, 0, sizeof(DualSide))
+    memset(side, 0, sizeof(Side))
     if type(x) is ArrayVar:
         v = <ArrayVar>x
         if not is_double(v.v) or cnp.PyArray_NDIM(v.v) == 0:
@@ -430,50 +353,38 @@ cdef int classify_dual_operand(object x, DualSide *side) except -1:
         if v.buffer.level is not None:
             if not is_forward(v.buffer):
                 return 0
-            side.level = <PyObject *>v.buffer.level
+            side.owner = <PyObject *>v.buffer.level
             side.buffer = <PyObject *>v.buffer
         return 1
     if type(x) is ScalarDual:
-        side.level = <PyObject *>(<ScalarDual>x).level
+        side.owner = <PyObject *>(<ScalarDual>x).level
         side.t = (<ScalarDual>x).t
         side.c = (<ScalarDual>x).v
         side.strong = True
         return 1
-    if type(x) is ndarray:
-        if not is_double(<cnp.ndarray>x) or cnp.PyArray_NDIM(<cnp.ndarray>x) == 0:
-            return 0
-        side.array = <PyObject *>x
-        return 1
-    if as_double(x, &side.c):
-        side.strong = type(x) is float64
-        return 1
-    return 0
+    return classify_constant(x, side)
 
 
 cdef object forward_binary(Kernel u, object left, object right, object compute):
     """Apply a binary ufunc at an outermost forward level, with an array operand; return None if it cannot."""
-    cdef DualSide sides[2]
+    cdef Side sides[2]
     cdef Level level
-    cdef cnp.ndarray y, t, a = None, b = None
+    cdef cnp.ndarray y, t, a, b
     cdef const double *av
     cdef const double *bv
     cdef Py_ssize_t n, j
     cdef bint add = False, fast
     cdef int form, side
-    cdef DualSide *s
+    cdef Side *s
     if not (classify_dual_operand(left, &sides[0]) and classify_dual_operand(right, &sides[1])):
         return None
-    if sides[0].array == sides[1].array == NULL or sides[0].level == sides[1].level == NULL:
+    if sides[0].array == sides[1].array == NULL or sides[0].owner == sides[1].owner == NULL:
         return None
-    if sides[0].level != NULL and sides[1].level != NULL and sides[0].level != sides[1].level:
+    if sides[0].owner != NULL and sides[1].owner != NULL and sides[0].owner != sides[1].owner:
         return None
-    level = <Level>(sides[0].level if sides[0].level != NULL else sides[1].level)
-    if sides[0].array != NULL:
-        a = <cnp.ndarray>sides[0].array
-    if sides[1].array != NULL:
-        b = <cnp.ndarray>sides[1].array
-    x = a if a is not None else float64(sides[0].c) if sides[0].strong else sides[0].c
-    z = b if b is not None else float64(sides[1].c) if sides[1].strong else sides[1].c
+    level = <Level>(sides[0].owner if sides[0].owner != NULL else sides[1].owner)
+    a, b = array_of(&sides[0]), array_of(&sides[1])
+    x, z = value_of_side(&sides[0]), value_of_side(&sides[1])
     if compute is None:
         y = <cnp.ndarray>u.array_value(a, b, sides[0].c, sides[1].c, sides[0].strong or sides[1].strong)
     else:
@@ -481,10 +392,7 @@ cdef object forward_binary(Kernel u, object left, object right, object compute):
     fast = (is_vector(y) and (a is None or (is_vector(a) and same_shape(a, y)))
             and (b is None or (is_vector(b) and same_shape(b, y))) and not level.silent)
     if not fast:
-        sources = []
-        for side in range(2):
-            if sides[side].level != NULL:
-                sources.append((side, -1, tangents_of((left, right)[side])))
+        sources = [(side, -1, tangents_of((left, right)[side])) for side in range(2) if sides[side].owner != NULL]
         return dual(level, y, elementwise(u.row(), y, (x, z), sources))
     form = VECTORS if a is not None and b is not None else SCALAR_RIGHT if a is not None else SCALAR_LEFT
     av = <double *>cnp.PyArray_DATA(a) if a is not None else &sides[0].c
@@ -498,7 +406,7 @@ cdef object forward_binary(Kernel u, object left, object right, object compute):
         return dual_array(level, y, t)
     for side in range(2):
         s = &sides[side]
-        if s.level == NULL:
+        if s.owner == NULL:
             continue
         if s.array != NULL:
             forward_side(u, side, form, add, <char *>side_tangent(s, 0), (<Buffer>s.buffer).span, level.k, x, z, y,

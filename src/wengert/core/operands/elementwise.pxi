@@ -2,31 +2,22 @@
 
 cdef object unary(Kernel u, object operand):
     """Apply a unary ufunc to an operand and record it."""
-    cdef ScalarVar s
-    cdef ScalarDual d
     cdef ArrayVar x
     cdef Tape tape
     cdef Node node
-    cdef double y
     if type(operand) is ScalarVar:
-        s = <ScalarVar>operand
-        y = u.value1(s.v)
-        return append_scalar(s.tape, u.opcode, s.slot, 0, y)
+        return unary_value(u, operand, u.value1((<ScalarVar>operand).v))
     if type(operand) is ScalarDual:
-        d = <ScalarDual>operand
-        return dual1(d, u.opcode, u.value1(d.v))
+        return unary_value(u, operand, u.value1((<ScalarDual>operand).v))
     x = <ArrayVar>operand
     tape = tape_of(x.buffer)
     if tape is None and is_forward(x.buffer) and is_double(x.v) and cnp.PyArray_NDIM(x.v) > 0:
         return forward_unary(u, x)
     if tape is None or not is_double(x.v) or cnp.PyArray_NDIM(x.v) == 0:
         return dispatch.ufunc(u.ufunc, "__call__", (operand,), {})
-    node = Node.__new__(Node)
-    node.kind = ELEMENTWISE
+    node = new_node(ELEMENTWISE, u.row())
     node.opcode = u.opcode
-    node.row = u.row()
     node.abuf = x.buffer
-    node.aslot = node.bslot = -1
     return append_elementwise(tape, node, u.reads_a, x.v, None, u.array_value(x.v, None, 0.0, 0.0, False))
 
 
@@ -71,11 +62,12 @@ cdef inline object as_doubles(object x, object other):
     return cnp.PyArray_Cast(<cnp.ndarray>x, cnp.NPY_DOUBLE)
 
 
-cdef struct Side:               # one operand of a binary entry; references are borrowed
-    PyObject *tape              # NULL: a constant
+cdef struct Side:               # one operand of a binary operation; references are borrowed
+    PyObject *owner             # its tape, or its level in forward mode; NULL: a constant
     PyObject *buffer
-    PyObject *array             # NULL: a scalar slot or a constant scalar
-    int32_t slot
+    PyObject *array             # NULL: a scalar
+    int32_t slot                # of a scalar on a tape
+    double *t                   # tangents of a scalar in forward mode
     double c
     bint strong                 # a float64 in NumPy's promotion, not a weakly typed Python float
 
@@ -93,19 +85,23 @@ cdef inline int classify_operand(object x, Side *side) except -1:
         side.array = <PyObject *>v.v
         tape = tape_of(v.buffer)
         if tape is not None:
-            side.tape = <PyObject *>tape
+            side.owner = <PyObject *>tape
             side.buffer = <PyObject *>v.buffer
         elif v.buffer.level is not None:        # of a forward or nested level
             return 0
         return 1
     if type(x) is ScalarVar:
-        side.tape = (<ScalarVar>x).tape.level.tape
-        if side.tape == NULL:
-            side.tape = <PyObject *>(<ScalarVar>x).tape
+        side.owner = (<ScalarVar>x).tape.level.tape
+        if side.owner == NULL:
+            side.owner = <PyObject *>(<ScalarVar>x).tape
         side.slot = (<ScalarVar>x).slot
         side.c = (<ScalarVar>x).v
         side.strong = True
         return 1
+    return classify_constant(x, side)
+
+
+cdef inline int classify_constant(object x, Side *side) except -1:
     if type(x) is ndarray:
         if not is_double(<cnp.ndarray>x) or cnp.PyArray_NDIM(<cnp.ndarray>x) == 0:
             return 0
@@ -134,7 +130,6 @@ cdef object binary(Kernel u, object left, object right):
 
 cdef inline object binary_any(Kernel u, object left, object right, bint is_operator):
     """Apply a binary ufunc, or the operator that corresponds to it, and record it."""
-    cdef Side l, r
     if holds_floats and (type(left) is FloatVar or type(right) is FloatVar):
         return binary_any(u, promoted_with(left, right), promoted_with(right, left), is_operator)
     left, right = as_doubles(left, right), as_doubles(right, left)
@@ -144,32 +139,40 @@ cdef inline object binary_any(Kernel u, object left, object right, bint is_opera
             scalars = scalar_ufunc(u, left, right, NULL)
             if scalars is not None:
                 return scalars
+    found = array_binary(u, left, right, None)
+    if found is not None:
+        return found
+    if is_operator and (is_complex(left) or is_complex(right)):
+        return complex_operator(u, left, right)
+    return dispatch.ufunc(u.ufunc, "__call__", (left, right), {})
+
+
+cdef inline object array_binary(Kernel u, object left, object right, object compute):
+    """Apply a binary ufunc, or its operator `compute`, to float64 arrays and scalars; None for other operands."""
+    cdef Side l, r
     if not (classify_operand(left, &l) and classify_operand(right, &r)) or l.array == r.array == NULL:
-        duals = forward_binary(u, left, right, None)
-        if duals is not None:
-            return duals
-        if is_operator and (is_complex(left) or is_complex(right)):
-            return complex_operator(u, left, right)
-        return dispatch.ufunc(u.ufunc, "__call__", (left, right), {})
-    if l.tape == r.tape == NULL:
-        return arguments.clean(u.ufunc(value_of_side(&l), value_of_side(&r)))
-    return record_binary(u, &l, &r, u.array_value(array_of(&l), array_of(&r), l.c, r.c, l.strong or r.strong))
+        return forward_binary(u, left, right, compute)
+    if l.owner == r.owner == NULL:
+        return arguments.clean((compute or u.ufunc)(value_of_side(&l), value_of_side(&r)))
+    if compute is None:
+        y = u.array_value(array_of(&l), array_of(&r), l.c, r.c, l.strong or r.strong)
+    else:
+        y = compute(value_of_side(&l), value_of_side(&r))
+    return record_binary(u, &l, &r, y, compute)
 
 
-cdef object record_binary(Kernel u, Side *l, Side *r, object y, object compute=None):
-    cdef Node node = Node.__new__(Node)
+cdef object record_binary(Kernel u, Side *l, Side *r, object y, object compute):
+    cdef Node node = new_node(ELEMENTWISE, u.row())
     cdef Tape tape
     cdef cnp.ndarray a = array_of(l), b = array_of(r)
-    cdef int reads = (u.reads_a if l.tape != NULL else 0) | (u.reads_b if r.tape != NULL else 0)
-    if l.tape != NULL and r.tape != NULL and l.tape != r.tape:
-        raise LevelError(mixed_message((<Tape>l.tape).level, (<Tape>r.tape).level))
-    tape = <Tape>(l.tape if l.tape != NULL else r.tape)
+    cdef int reads = (u.reads_a if l.owner != NULL else 0) | (u.reads_b if r.owner != NULL else 0)
+    if l.owner != NULL and r.owner != NULL and l.owner != r.owner:
+        raise LevelError(mixed_message((<Tape>l.owner).level, (<Tape>r.owner).level))
+    tape = <Tape>(l.owner if l.owner != NULL else r.owner)
     if tape.recording:                  # a replay needs constants even if no partial reads them
-        reads |= (0 if l.tape != NULL else WG_A) | (0 if r.tape != NULL else WG_B)
+        reads |= (0 if l.owner != NULL else WG_A) | (0 if r.owner != NULL else WG_B)
         node.compute = compute
-    node.kind = ELEMENTWISE
     node.opcode = u.opcode
-    node.row = u.row()
     # copy a constant array that a partial reads, as f may overwrite it later
     if l.buffer != NULL:
         node.abuf = <Buffer>l.buffer
@@ -227,7 +230,6 @@ cdef dict SHORT_POWERS = {-1: np.reciprocal, 0.5: np.sqrt, 2: np.square}
 
 cdef object power(object left, object right):
     """Apply ``**`` to arrays; unlike ``np.power`` it has shortcuts for some exponents."""
-    cdef Side l, r
     cdef double c
     if (type(left) is ArrayVar and as_double(right, &c) and c == 2.0 and type(right) is not float64
             and not ((<ArrayVar>left).scalar and cnp.PyArray_ISCOMPLEX((<ArrayVar>left).v))):
@@ -235,18 +237,14 @@ cdef object power(object left, object right):
     if power_is_operator_only and type(left) is ArrayVar and as_double(right, &c) and c in SHORT_POWERS:
         if not (<ArrayVar>left).scalar and cnp.PyArray_TYPE((<ArrayVar>left).v) == cnp.NPY_DOUBLE:
             return unary(<Kernel>kernels[SHORT_POWERS[c]], left)
-    if not (classify_operand(left, &l) and classify_operand(right, &r)) or l.array == r.array == NULL:
-        duals = forward_binary(u_power, left, right, operator.pow)
-        if duals is not None:
-            return duals
-        if is_complex(left) and not is_scalar(left) and (type(right) is int or type(right) is float):
-            short = SHORT_POWERS.get(right)
-            if short is not None:
-                return dispatch.ufunc(short, "__call__", (left,), {})
-        return dispatch.ufunc(np.power, "__call__", (left, right), {}, operator.pow)
-    if l.tape == r.tape == NULL:
-        return arguments.clean(value_of_side(&l) ** value_of_side(&r))
-    return record_binary(u_power, &l, &r, value_of_side(&l) ** value_of_side(&r), operator.pow)
+    found = array_binary(u_power, left, right, operator.pow)
+    if found is not None:
+        return found
+    if is_complex(left) and not is_scalar(left) and (type(right) is int or type(right) is float):
+        short = SHORT_POWERS.get(right)
+        if short is not None:
+            return dispatch.ufunc(short, "__call__", (left,), {})
+    return dispatch.ufunc(np.power, "__call__", (left, right), {}, operator.pow)
 
 
 cdef object power_of_scalars(object left, object right):

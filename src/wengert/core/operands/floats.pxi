@@ -168,53 +168,29 @@ cdef class FloatVar:
         raise TypeError("type(x)(...) cannot create a float from the class of traced floats: use x.__class__(...), "
                         "which is float")
 
-    def __add__(self, other):
-        return float_operator(WG_ADD, self, other)
+    def __add__(left, right):
+        return float_operator(WG_ADD, left, right)
 
-    def __radd__(self, other):
-        return float_operator(WG_ADD, other, self)
+    def __sub__(left, right):
+        return float_operator(WG_SUBTRACT, left, right)
 
-    def __sub__(self, other):
-        return float_operator(WG_SUBTRACT, self, other)
+    def __mul__(left, right):
+        return float_operator(WG_MULTIPLY, left, right)
 
-    def __rsub__(self, other):
-        return float_operator(WG_SUBTRACT, other, self)
+    def __truediv__(left, right):
+        return float_operator(WG_DIVIDE, left, right)
 
-    def __mul__(self, other):
-        return float_operator(WG_MULTIPLY, self, other)
+    def __pow__(left, right, modulo):
+        return NotImplemented if modulo is not None else float_operator(WG_POW, left, right)
 
-    def __rmul__(self, other):
-        return float_operator(WG_MULTIPLY, other, self)
+    def __mod__(left, right):
+        return float_remainder(np.remainder, operator.mod, left, right)
 
-    def __truediv__(self, other):
-        return float_operator(WG_DIVIDE, self, other)
+    def __floordiv__(left, right):
+        return float_remainder(np.floor_divide, operator.floordiv, left, right)
 
-    def __rtruediv__(self, other):
-        return float_operator(WG_DIVIDE, other, self)
-
-    def __pow__(self, other, modulo):
-        return NotImplemented if modulo is not None else float_operator(WG_POW, self, other)
-
-    def __rpow__(self, other, modulo):
-        return NotImplemented if modulo is not None else float_operator(WG_POW, other, self)
-
-    def __mod__(self, other):
-        return float_remainder(np.remainder, operator.mod, self, other)
-
-    def __rmod__(self, other):
-        return float_remainder(np.remainder, operator.mod, other, self)
-
-    def __floordiv__(self, other):
-        return float_remainder(np.floor_divide, operator.floordiv, self, other)
-
-    def __rfloordiv__(self, other):
-        return float_remainder(np.floor_divide, operator.floordiv, other, self)
-
-    def __divmod__(self, other):
-        return self // other, self % other
-
-    def __rdivmod__(self, other):
-        return other // self, other % self
+    def __divmod__(left, right):
+        return left // right, left % right
 
     def __neg__(self):
         return float_of(-self.x)
@@ -231,10 +207,10 @@ cdef class FloatVar:
         if not is_python(other):
             if not (is_var(other) or isinstance(other, (ndarray, np.generic, complex))):
                 return NotImplemented
-            return compare(promoted_with(self, other), other, op)
+            return PyObject_RichCompare(promoted_with(self, other), other, op)
         if PyLong_Check(other) and not -EXACT <= other <= EXACT:        # Python compares large integers exactly
             levels.end_recording("a float is compared with an integer that has no exact float")
-        return bool(observed(compare(self.x, as_numpy(other), op)))
+        return bool(observed(PyObject_RichCompare(self.x, as_numpy(other), op)))
 
     def __hash__(self):
         return hash(self.x)
@@ -245,8 +221,7 @@ cdef class FloatVar:
     def __int__(self):
         return int(self.x)
 
-    def __trunc__(self):
-        return int(self.x)
+    __trunc__ = truncated
 
     def __floor__(self):
         return int(rounded_value(self.x, np.floor))
@@ -265,8 +240,7 @@ cdef class FloatVar:
     def __float__(self):
         return float(self.x)
 
-    def __complex__(self):
-        return complex(float(self.x))
+    __complex__ = as_complex
 
     def __array__(self, dtype=None, copy=None):
         return self.x.__array__(dtype, copy)
@@ -274,11 +248,8 @@ cdef class FloatVar:
     def __reduce__(self):
         return self.x.__reduce__()
 
-    def __copy__(self):
-        return self
-
-    def __deepcopy__(self, memo):
-        return self
+    __copy__ = itself
+    __deepcopy__ = itself
 
     def __repr__(self):
         return checks.operand_text(self.x, repr(observed(self)))
@@ -289,11 +260,8 @@ cdef class FloatVar:
     def __format__(self, spec):
         return checks.operand_text(self.x, format(observed(self), spec), spec)
 
-    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        return dispatch.ufunc(ufunc, method, inputs, kwargs)
-
-    def __array_function__(self, function, types, args, kwargs):
-        return dispatch.function(function, args, kwargs)
+    __array_ufunc__ = call_ufunc
+    __array_function__ = call_function
 
     def __getattr__(self, name):
         if name.startswith("__") or not hasattr(float, name):
@@ -304,16 +272,9 @@ cdef class FloatVar:
     def __class__(self):
         return FloatVar if reveals_own_class(self, True) else float
 
-    @property
-    def real(self):
-        return self
-
-    @property
-    def imag(self):
-        return 0.0
-
-    def conjugate(self):
-        return self
+    real = property(itself)
+    imag = 0.0
+    conjugate = itself
 
     def is_integer(self):
         return bool(observed(self.x.__getattr__("is_integer")()))

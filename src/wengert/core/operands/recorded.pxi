@@ -56,12 +56,10 @@ cdef object leave_guard(object x):
         return value
     if isinstance(value, ndarray):
         value = value.copy(order="K")   # reductions with where= depend on the memory layout
-    node = Node.__new__(Node)
-    node.kind = GUARD
+    node = new_node(GUARD, None)
     node.sources = [source_of(0, -1, x)]
     node.saved = value
     node.key = frames.caller()
-    node.aslot = node.bslot = -1
     (<Tape>level.tape).add_node(node, 0.0)
     return value.copy(order="K") if isinstance(value, ndarray) else value
 
@@ -122,7 +120,7 @@ cdef object compare_recorded(object left, object right, int op):
     right = promoted_with(right, left)
     if type(left) is ScalarVar:
         x = <ScalarVar>left
-        node = Node.__new__(Node)
+        node = new_node(CALL, row)
         if type(right) is ScalarVar and (<ScalarVar>right).tape is x.tape:
             z = <ScalarVar>right
             node.sources = [(0, -1, None, None, x.slot), (1, -1, None, None, z.slot)]
@@ -135,15 +133,12 @@ cdef object compare_recorded(object left, object right, int op):
                 watch_comparison(left, right)
             elif node.args[0] == node.args[1]:
                 checks.note_scalar_match(left, right)
-            node.kind = CALL
-            node.row = row
             node.compute = compute
             node.kwargs = NO_KEYWORDS
-            node.aslot = node.bslot = -1
             return result(x.tape, node, compute(*node.args))
     if is_var(right) or isinstance(right, (ndarray, np.generic, int, float, complex, list, tuple)):
         return dispatch.function(fun, (left, right), {}, compute)
-    return compare(value_of(left), right, op)
+    return PyObject_RichCompare(value_of(left), right, op)
 
 
 cdef object as_bool(object x):
@@ -186,22 +181,16 @@ cdef object get_recorded(ArrayVar x, object key):
     if x.buffer.level is not None and x.buffer.level.kind != REVERSE:
         key = tuple([copied(part) for part in key]) if type(key) is tuple else copied(key)
         return gather_carried(x, x.v, key, x.v[stored_key(plain(key))])
-    node = Node.__new__(Node)
-    node.aslot = node.bslot = -1
-    node.row = dispatch.getitem_row
-    node.key = stored_key(plain(key))
-    node.sources = []
     tape = tape_of(x.buffer)
+    node = new_node(CALL if tape is None else GATHER, dispatch.constant_row if tape is None else dispatch.getitem_row)
+    node.key = stored_key(plain(key))
     parts = enumerate(key) if type(key) is tuple else [(-1, key)]
     node.sources = [source_of(1, i, part) for i, part in parts if type(part) is ArrayVar]
     y = x.v[node.key]
     if tape is not None:
-        node.kind = GATHER
         node.sources.insert(0, source_of(0, -1, x))
     else:
         tape = <Tape>recording_level(key).tape
-        node.kind = CALL
-        node.row = dispatch.constant_row
         node.args = (x.v.copy(), node.key)
         node.kwargs = NO_KEYWORDS
         node.compute = operator.getitem

@@ -48,6 +48,13 @@ cdef inline object scalar_right(ScalarVar x, object other, int op):
     return binary_operator(op, other, x)
 
 
+cdef inline object scalar_operator(int op, object left, object right):
+    """Apply an operator with a `ScalarVar` on at least one side."""
+    if type(left) is ScalarVar:
+        return scalar_left(<ScalarVar>left, right, op)
+    return scalar_right(<ScalarVar>right, left, op)
+
+
 cdef object binary_operator(int op, object left, object right):
     """Apply an operator when one operand is neither a scalar of the same tape nor a plain number."""
     cdef Tape tape
@@ -106,7 +113,7 @@ cdef object compare_scalar(object x, Level level, double a, object other, int op
     elif type(other) is ScalarDual:
         b = (<ScalarDual>other).v
     elif not as_double(other, &b):
-        return compare(float64(a), plain(other), op)
+        return PyObject_RichCompare(float64(a), plain(other), op)
     if op == Py_EQ or op == Py_NE:
         if a == b and a != 0.0:
             checks.note_scalar_match(x, other)
@@ -127,6 +134,36 @@ cdef object compare_scalar(object x, Level level, double a, object other, int op
     return true if answer else false
 
 
+# ---- methods that the operand classes share; only methods without a slot in the type can be shared
+
+def itself(x, memo=None):
+    """Return the operand itself: a scalar cannot change, so that it is its own copy, real part and transpose."""
+    return x
+
+
+def truncated(x):
+    return int(x)
+
+
+def as_complex(x):
+    return complex(float(x))
+
+
+def call_ufunc(x, ufunc, method, x0, x1=None, *rest, out=None, where=True, **kwargs):
+    """Implement ``__array_ufunc__``."""
+    return array_ufunc(ufunc, method, x0, x1, rest, out, where, kwargs)
+
+
+def call_function(x, function, types, args, kwargs):
+    """Implement ``__array_function__``."""
+    return dispatch.function(function, args, kwargs)
+
+
+def namespace_of(x, *, api_version=None):
+    """Implement ``__array_namespace__``."""
+    return methods.array_namespace(x, api_version)
+
+
 @cython.final
 @cython.no_gc
 @cython.freelist(4096)
@@ -137,39 +174,20 @@ cdef class ScalarVar:
         raise TypeError("type(x)(...) cannot create a scalar from the class of traced scalars: use x.__class__(...), "
                         "which is numpy.float64")
 
-    def __add__(self, other):
-        return scalar_left(self, other, WG_ADD)
+    def __add__(left, right):
+        return scalar_operator(WG_ADD, left, right)
 
-    def __radd__(self, other):
-        return scalar_right(self, other, WG_ADD)
+    def __sub__(left, right):
+        return scalar_operator(WG_SUBTRACT, left, right)
 
-    def __sub__(self, other):
-        return scalar_left(self, other, WG_SUBTRACT)
+    def __mul__(left, right):
+        return scalar_operator(WG_MULTIPLY, left, right)
 
-    def __rsub__(self, other):
-        return scalar_right(self, other, WG_SUBTRACT)
+    def __truediv__(left, right):
+        return scalar_operator(WG_DIVIDE, left, right)
 
-    def __mul__(self, other):
-        return scalar_left(self, other, WG_MULTIPLY)
-
-    def __rmul__(self, other):
-        return scalar_right(self, other, WG_MULTIPLY)
-
-    def __truediv__(self, other):
-        return scalar_left(self, other, WG_DIVIDE)
-
-    def __rtruediv__(self, other):
-        return scalar_right(self, other, WG_DIVIDE)
-
-    def __pow__(self, other, modulo):
-        if modulo is not None:
-            return NotImplemented
-        return scalar_left(self, other, WG_POW)
-
-    def __rpow__(self, other, modulo):
-        if modulo is not None:
-            return NotImplemented
-        return scalar_right(self, other, WG_POW)
+    def __pow__(left, right, modulo):
+        return NotImplemented if modulo is not None else scalar_operator(WG_POW, left, right)
 
     def __neg__(self):
         return append_scalar(self.tape, WG_NEGATIVE, self.slot, 0, -self.v)
@@ -180,23 +198,14 @@ cdef class ScalarVar:
     def __abs__(self):
         return append_scalar(self.tape, WG_ABSOLUTE, self.slot, 0, fabs(self.v))
 
-    def __mod__(self, other):
-        return methods.operate(np.remainder, operator.mod, self, other)
+    def __mod__(left, right):
+        return methods.operate(np.remainder, operator.mod, left, right)
 
-    def __rmod__(self, other):
-        return methods.operate(np.remainder, operator.mod, other, self)
+    def __floordiv__(left, right):
+        return methods.operate(np.floor_divide, operator.floordiv, left, right)
 
-    def __floordiv__(self, other):
-        return methods.operate(np.floor_divide, operator.floordiv, self, other)
-
-    def __rfloordiv__(self, other):
-        return methods.operate(np.floor_divide, operator.floordiv, other, self)
-
-    def __divmod__(self, other):
-        return self // other, self % other
-
-    def __rdivmod__(self, other):
-        return other // self, other % self
+    def __divmod__(left, right):
+        return left // right, left % right
 
     def __richcmp__(self, other, int op):
         if self.tape.recording:
@@ -216,8 +225,7 @@ cdef class ScalarVar:
     def __int__(self):
         return int(rounded_value(self, np.trunc) if self.tape.recording else self.v)
 
-    def __trunc__(self):
-        return int(self)
+    __trunc__ = truncated
 
     def __floor__(self):
         return int(rounded_value(self, np.floor))
@@ -240,8 +248,7 @@ cdef class ScalarVar:
             return float(observed(self))
         raise checks.refusal(self, messages.float_message())
 
-    def __complex__(self):
-        return complex(float(self))
+    __complex__ = as_complex
 
     def __array__(self, dtype=None, copy=None):
         handed = matrices.array_for_scipy(self)
@@ -261,11 +268,8 @@ cdef class ScalarVar:
             return observed(self).__reduce__()
         raise checks.refusal(self, "a traced value cannot be pickled: pass wengert.stop_gradient(value)")
 
-    def __copy__(self):
-        return self
-
-    def __deepcopy__(self, memo):
-        return self
+    __copy__ = itself
+    __deepcopy__ = itself
 
     # other attributes of np.float64
 
@@ -283,15 +287,6 @@ cdef class ScalarVar:
             return self
         return as_array(self)[key]
 
-    def __array_ufunc__(self, ufunc, method, x0, x1=None, *rest, out=None, where=True, **kwargs):
-        return array_ufunc(ufunc, method, x0, x1, rest, out, where, kwargs)
-
-    def __array_namespace__(self, *, api_version=None):
-        return methods.array_namespace(self, api_version)
-
-    def __array_function__(self, function, types, args, kwargs):
-        return dispatch.function(function, args, kwargs)
-
     def __getattr__(self, name):
         return methods.scalar_attribute(self, name)
 
@@ -299,29 +294,15 @@ cdef class ScalarVar:
     def __class__(self):
         return ScalarVar if reveals_own_class(self, True) else float64
 
-    @property
-    def shape(self):
-        return ()
-
-    @property
-    def ndim(self):
-        return 0
-
-    @property
-    def size(self):
-        return 1
-
-    @property
-    def dtype(self):
-        return np.dtype(float64)
-
-    @property
-    def T(self):
-        return self
-
-    @property
-    def real(self):
-        return self
+    shape = ()
+    ndim = 0
+    size = 1
+    dtype = np.dtype(float64)
+    T = property(itself)
+    real = property(itself)
+    __array_ufunc__ = call_ufunc
+    __array_function__ = call_function
+    __array_namespace__ = namespace_of
 
 
 wg_not_a_sequence(<PyTypeObject *>ScalarVar)
@@ -334,17 +315,3 @@ cdef bint has_ended(Level level):
 
 cdef bint scalar_has_ended(object x):
     return has_ended((<ScalarVar>x).tape.level if type(x) is ScalarVar else (<ScalarDual>x).level)
-
-
-cdef object compare(object left, object right, int op):
-    if op == Py_LT:
-        return left < right
-    if op == Py_GT:
-        return left > right
-    if op == Py_LE:
-        return left <= right
-    if op == Py_GE:
-        return left >= right
-    if op == Py_EQ:
-        return left == right
-    return left != right

@@ -402,9 +402,7 @@ cdef int set_scalar_sample(Sample *sample, object x, object other, double differ
     cdef double t
     cdef Py_ssize_t j
     cdef bint both = type(other) is type(x)
-    sample.difference = fabs(difference)
-    sample.slope = NAN
-    sample.left = sample.right = -1
+    sample[0] = Sample(fabs(difference), NAN, -1, -1)
     if type(x) is ScalarVar:
         sample.left = (<ScalarVar>x).slot
         if both:
@@ -450,22 +448,18 @@ cdef int watch_operands(object left, object right) except -1:
         turn_to(level)
     if is_examined():
         search = bracket_here()
-        sample.difference = NAN if search is None else distance(value_of(left), value_of(right))
+        sample = Sample(NAN if search is None else distance(value_of(left), value_of(right)), 0.0, -1, -1)
         if sample.difference == sample.difference:
-            sample.slope = 0.0
-            sample.left = sample.right = -1
             if search.n > 2 and not level.recording:
                 add_slope(level, &sample, left, right)
             add_to_bracket(search, sample, first_elements(value_of(left) > value_of(right)))
     if watch.compared <= FREE:
         watch.compared += 1
         return 0
-    sample.difference = distance(value_of(left), value_of(right))
+    sample = Sample(distance(value_of(left), value_of(right)), NAN, -1, -1)
     if sample.difference == sample.difference and is_close(level, sample.difference):
         search = search_here()
         if search is not None:
-            sample.slope = NAN
-            sample.left = sample.right = -1
             if search.n >= BLOCK and 2 * sample.difference < search.reference and not level.recording:
                 add_slope(level, &sample, left, right)
             add_sample(search, sample)
@@ -524,24 +518,18 @@ cdef int add_slope(Level level, Sample *sample, object left, object right) excep
 
 # ---- the searches of a derivative that ends
 
-cdef bint has_searches(Level level) except -1:
-    """Return whether the comparisons of a derivative contracted, so that `lost_searches` must look at them.
+cpdef bint has_searches(Level level) except -1:
+    """Return whether the comparisons of a derivative contracted, so that the derivative may warn when it ends.
 
     If they did not, drop what was noted of local variables.
     """
     cdef Watch other
-    if watch.level is level:
-        return keeps_searches(watch)
     for other in watches:
         if other.level is level:
-            return keeps_searches(other)
+            if not other.contracts:
+                other.brackets = None
+            return other.contracts
     return False
-
-
-cdef inline bint keeps_searches(Watch ended) except -1:
-    if not ended.contracts:
-        ended.brackets = None
-    return ended.contracts
 
 
 cdef list contracted(Level level):
@@ -553,11 +541,6 @@ cdef list contracted(Level level):
     watch.searches = watch.found = watch.brackets = None
     watch.contracts = False
     return found
-
-
-def contracts(Level level):
-    """Return whether comparisons in a derivative contracted, so that the derivative may warn when it ends."""
-    return has_searches(level)
 
 
 cpdef bint take_searches(Level level) except -1:

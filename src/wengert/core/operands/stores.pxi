@@ -179,13 +179,11 @@ cdef int write(Buffer buffer, cnp.ndarray view, object key, object value) except
         tape.flush()
     is_first = buffer.level is None
     activate(buffer, tape.level)
-    node = Node.__new__(Node)
-    node.kind = STORE
+    node = new_node(STORE, None)
     node.is_first = is_first
     node.out = buffer
     node.y = view
     node.key = key
-    node.aslot = node.bslot = -1
     node.sources = [] if source is None else [source]
     if source is not None and source[2] is not None and np.ndim(view[place]) < np.ndim(plain):
         # NumPy drops leading axes of length 1 from the assigned value, so its adjoint must have them dropped too
@@ -243,11 +241,8 @@ cdef object get_item(ArrayVar x, object key):
             return clean(y) if isinstance(y, ndarray) else y
     if tape is None:
         return gather_carried(x, view, key, y)
-    node = Node.__new__(Node)
-    node.kind = GATHER
-    node.row = dispatch.getitem_row
+    node = new_node(GATHER, dispatch.getitem_row)
     node.key = key
-    node.aslot = node.bslot = -1
     node.sources = [(0, -1, x.buffer, view_descriptor(view, tape.recording), -1)]
     found = result(tape, node, y)
     if tape.recording and node.y is not None:
@@ -284,12 +279,6 @@ cdef int set_item(ArrayVar x, object key, object value) except -1:
 
 
 cdef bint is_same_view(ArrayVar value, Buffer buffer, cnp.ndarray view):
-    cdef int d
-    if (value.buffer is not buffer or cnp.PyArray_DATA(value.v) != cnp.PyArray_DATA(view)
-            or cnp.PyArray_NDIM(value.v) != cnp.PyArray_NDIM(view)):
-        return False
-    for d in range(cnp.PyArray_NDIM(view)):
-        if (cnp.PyArray_DIM(value.v, d) != cnp.PyArray_DIM(view, d)
-                or cnp.PyArray_STRIDE(value.v, d) != cnp.PyArray_STRIDE(view, d)):
-            return False
-    return True
+    return (value.buffer is buffer and cnp.PyArray_DATA(value.v) == cnp.PyArray_DATA(view)
+            and same_shape(value.v, view) and cnp.PyArray_CompareLists(
+                cnp.PyArray_STRIDES(value.v), cnp.PyArray_STRIDES(view), cnp.PyArray_NDIM(view)))

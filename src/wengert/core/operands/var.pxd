@@ -98,7 +98,7 @@ cdef object last_written(cnp.ndarray view, object key)
 cdef ScalarDual new_dual(Level level, double v)
 cdef ArrayVar dual_array(Level level, cnp.ndarray y, cnp.ndarray t)
 cpdef int watch_comparison(object left, object right) except -1
-cdef bint has_searches(Level level) except -1
+cpdef bint has_searches(Level level) except -1
 cdef list contracted(Level level)
 cdef int samples_of(Search search, Sample **samples) noexcept
 cdef bint check_search(Level level, Search search) except -1
@@ -107,6 +107,11 @@ cpdef int check_forward(Level level) except -1
 cdef bint has_sum_entry(ArrayVar x) except -1
 cdef object result(Tape tape, Node node, object y)
 cdef ScalarVar append_scalar_slowly(Tape tape, int op, int32_t a, int32_t b, double y)
+
+
+cdef inline Level active_level(Level level):
+    """Return the level that records operations on values of `level`: itself, or that of its tail."""
+    return level if level is None or level.tape == NULL else (<Tape>level.tape).level
 
 
 cdef inline ScalarVar scalar(Tape tape, int32_t slot, double v):

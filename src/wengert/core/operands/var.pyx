@@ -1,5 +1,7 @@
-# boundscheck and wraparound are off as user indices are checked explicitly; cdivision as no division is by user data:
+# boundscheck and wraparound are off as user indices are checked explicitly; cdivision as no division is by user data.
+# With c_api_binop_methods, `__add__(left, right)` is also called with the operand on the right.
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+# cython: c_api_binop_methods=True
 """Operands: the traced values that stand for the scalars and arrays of a differentiated function.
 
 `ScalarVar` (reverse mode) and `ScalarDual` (forward mode) stand for a ``numpy.float64``, `ArrayVar` for an
@@ -21,7 +23,9 @@ cimport numpy as cnp
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
 from cpython.long cimport PyLong_Check, PyLong_CheckExact
 from cpython.number cimport PyNumber_AsSsize_t
-from cpython.object cimport Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, Py_NE, PyObject, PyObject_TypeCheck, PyTypeObject
+from cpython.object cimport (
+    Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, Py_NE, PyObject, PyObject_RichCompare, PyObject_TypeCheck, PyTypeObject,
+)
 from libc.math cimport INFINITY, NAN, fabs, pow, sqrt
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
@@ -335,11 +339,6 @@ cpdef bint is_traced(x):
     return is_scalar_var(x) or type(x) is FloatVar
 
 
-cdef inline Level active_level(Level level):
-    """Return the level that records operations on values of `level`: itself, or that of its tail."""
-    return level if level is None or level.tape == NULL else (<Tape>level.tape).level
-
-
 cpdef Level level_of(x):
     """Return the level of an operand, or None; raise if it has ended while another is running."""
     cdef Level level
@@ -577,7 +576,6 @@ def record(Level level not None, row, tuple args, dict kwargs, list operands, y,
         return forward_call(level, row, args, kwargs, operands, y, index_map)
     if level.kind == NESTED:
         return level.recorder.record(row, args, kwargs, operands, y, index_map)
-    node = Node.__new__(Node)
     recording = (<Tape>level.tape).recording
     for position, item, x in operands:
         if type(x) is ScalarVar:
@@ -590,14 +588,12 @@ def record(Level level not None, row, tuple args, dict kwargs, list operands, y,
     if recording:               # the tape is replayed with other operands, never swept
         args = without_operands(args, operands, row.kind == "custom")
         index_map = None
-    node.kind = CALL if index_map is None else REARRANGE
-    node.row = row
+    node = new_node(CALL if index_map is None else REARRANGE, row)
     node.args = args
     node.kwargs = kwargs
     node.sources = sources
     node.saved = index_map
     node.compute = compute
-    node.aslot = node.bslot = -1
     x = result(<Tape>level.tape, node, y)
     if recording and node.y is not None:
         node.y = view_descriptor(node.y, True)
