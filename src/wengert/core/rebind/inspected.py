@@ -5,24 +5,9 @@ import sys
 import types
 import weakref
 
+from wengert.core.rebind import follow
 from wengert.core.rebind.bytecode import names_in
-from wengert.core.rebind.follow import (
-    METHOD_TYPES,
-    REGISTERED,
-    SPECIAL,
-    content_of,
-    ends_in_code,
-    held_by,
-    is_inert,
-    is_module_namespace,
-    is_table,
-    marks_of,
-    module_reads,
-    own_state_of,
-    parts_of,
-    space_of,
-    state_of,
-)
+from wengert.core.rebind.follow import REGISTERED, held_by, space_of
 from wengert.core.rebind.registration import is_simple, plans
 from wengert.core.rebind.rename import forget, read
 from wengert.core.rebind.tables import TABLES
@@ -57,14 +42,14 @@ class Inspected:
         self.defaults = self.code and (id(root.__defaults__), id(root.__kwdefaults__))
         self.cells = ()
         if self.code and root.__closure__:
-            cells = enumerate(zip(marks_of(map(content_of, root.__closure__)), self.code.co_freevars))
+            cells = enumerate(zip(follow.marks_of(map(follow.content_of, root.__closure__)), self.code.co_freevars))
             self.cells = tuple((k, mark) for k, (mark, name) in cells if name not in read(self.code).written)
 
         def note(space, name):
             value = space.get(name)
-            if type(value) in _GROWING and not is_table(value):
+            if type(value) in _GROWING and not follow.is_table(value):
                 data[id(space), name] = space.get, name
-            if type(value) in SPECIAL or id(value) in met or id(value) in REGISTERED:
+            if type(value) in follow.SPECIAL or id(value) in met or id(value) in REGISTERED:
                 fixed[id(space), name] = space.get, name, value
             else:
                 kinds[id(space), name] = space.get, name, type(value)
@@ -75,12 +60,12 @@ class Inspected:
                 note(f.__globals__, name)
         for value in nodes:
             is_root, is_function = value is root and self.code is not None, type(value) is types.FunctionType
-            has_names = is_function and not value.__kwdefaults__ and is_module_namespace(value.__globals__)
-            state = own_state_of if has_names else state_of
+            has_names = is_function and not value.__kwdefaults__ and follow.is_module_namespace(value.__globals__)
+            state = follow.own_state_of if has_names else follow.state_of
             if has_names or (is_function and is_simple(value, is_root)):
                 for name in read(value.__code__).names:
                     note(value.__globals__, name)
-                for _, module, name, _ in module_reads(value):
+                for _, module, name, _ in follow.module_reads(value):
                     note(vars(module), name)
                 for name, form, level in read(value.__code__).imports:
                     if form != "from" and not level:
@@ -93,7 +78,7 @@ class Inspected:
             elif isinstance(value, type) and is_simple(value):
                 space = vars(value)
                 for name, part in space.copy().items():
-                    if type(part) in METHOD_TYPES:
+                    if type(part) in follow.METHOD_TYPES:
                         fixed[id(value), name] = space.get, name, part
                     elif not name.startswith("__"):
                         kinds[id(value), name] = space.get, name, type(part)
@@ -108,9 +93,9 @@ class Inspected:
             self.refs.append(ref)
             if type(value) is types.FunctionType:
                 self.refs.append(weakref.ref(value.__code__, end))
-            parts = space_of(value).values() if id(value) in objects else parts_of(value)
+            parts = space_of(value).values() if id(value) in objects else follow.parts_of(value)
             for part in [*parts]:
-                is_inert(part)  # notes its type, on which the following depends
+                follow.is_inert(part)  # notes its type, on which the following depends
             if id(value) in objects:
                 holders.append((ref, id(type(value)), id(space_of(value)), held_by(space_of(value))))
             else:
@@ -147,7 +132,7 @@ class Inspected:
         if self.code and (id(root.__defaults__), id(root.__kwdefaults__)) != self.defaults:
             return False
         for get, name in self.data:
-            if ends_in_code(get(name)):
+            if follow.ends_in_code(get(name)):
                 return False
         for f, code, defaults in self.codes:
             if f.__code__ is not code or f.__defaults__ is not defaults:

@@ -5,16 +5,9 @@ import sys
 import types
 import weakref
 
+from wengert.core.rebind import registration
 from wengert.core.rebind.follow import INERT, REGISTERED, is_followed_module, space_of, top_package, why_unfollowed
-from wengert.core.rebind.registration import (
-    CLASSES,
-    deferred,
-    is_class_held,
-    lookup,
-    register,
-    register_deferred,
-    two_level_package,
-)
+from wengert.core.rebind.registration import CLASSES, deferred, is_class_held, lookup, register, register_deferred
 from wengert.core.rebind.rename import CALLED, IN_USE, READ, chain, private
 from wengert.core.rebind.tables import TABLES
 
@@ -197,7 +190,7 @@ def import_alias(space, dotted, form, level):
         except ImportError:  # raised again by the statement
             return None
         return _imported(f"{base}.{dotted}".strip("."), form, base)
-    for package in dict.fromkeys((top_package(dotted), two_level_package(dotted), dotted)):
+    for package in dict.fromkeys((top_package(dotted), registration.two_level_package(dotted), dotted)):
         if package not in deferred:
             continue
         if form == "from" and dotted not in sys.modules:

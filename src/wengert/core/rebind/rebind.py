@@ -46,46 +46,13 @@ import functools
 import operator
 import types
 
-from wengert.core.rebind.follow import (
-    INERT,
-    LRU,
-    MAKERS,
-    REGISTERED,
-    SPECIAL,
-    WRAPPERS,
-    can_have_proxy,
-    can_share,
-    is_differentiated,
-    is_dispatcher,
-    is_followed,
-    is_followed_function,
-    is_followed_module,
-    is_inert,
-    is_table,
-    py_func_of,
-    top_package,
-)
+from wengert.core.rebind import follow, registration
+from wengert.core.rebind.follow import REGISTERED, is_differentiated, is_followed, is_followed_function
 from wengert.core.rebind.identity import compared, contained
 from wengert.core.rebind.modules import ModuleInUse, module_proxy
 from wengert.core.rebind.plan import Plan
 from wengert.core.rebind.proxies import share, share_tuple
-from wengert.core.rebind.registration import (
-    CLASSES,
-    constant,
-    forget_plans,
-    is_constant,
-    is_registered,
-    is_simple,
-    item,
-    lock,
-    lookup,
-    passed,
-    plans,
-    retire_plans,
-    running_plan,
-    state,
-    templates,
-)
+from wengert.core.rebind.registration import is_constant, is_registered, lookup, passed, plans, running_plan, state
 from wengert.core.rebind.rename import BUILTINS, CALLEE, COMPARED, CONTAINED, SEEN
 from wengert.core.rebind.stores import written_parameters
 from wengert.core.rebind.stubs import stub_of
@@ -109,7 +76,7 @@ def in_use(value):
         return _proxy_of(value, _plan_of(value)) if is_followed(value) else value
     if is_constant(value):
         return value
-    return ModuleInUse(value) if is_followed_module(value) else _replaced(value)
+    return ModuleInUse(value) if follow.is_followed_module(value) else _replaced(value)
 
 
 def rebound(f, is_root=False, count=2):
@@ -135,11 +102,11 @@ def rebound(f, is_root=False, count=2):
 def _rebound(f, is_root=False):
     """As above, for calls from renamed code, which rely on the checks made since the last call from outside."""
     if type(f) is not types.FunctionType:
-        is_inert(f)  # registers wrappers in C when one is first met
+        follow.is_inert(f)  # registers wrappers in C when one is first met
         return _rebound_root(f) if is_root else _rebound_object(f)
     plan = _current_plan(f)
     if plan is None:
-        if is_dispatcher(f):
+        if follow.is_dispatcher(f):
             return dispatching(f)
         plan = _bind(f)
     if plan is None:
@@ -181,7 +148,7 @@ def _current_plan(root):
         if used is None or used.checked is now:
             continue
         if not used.holds(value) and (used := _bind(value)) is None:
-            forget_plans()
+            registration.forget_plans()
         if id(root) not in plans:
             return None
         used.checked = now
@@ -194,7 +161,7 @@ def _bind(root):
 
     None if it is registered itself, or if the user's code that inspecting it runs raises, see `unplanned`.
     """
-    with lock:
+    with registration.lock:
         if is_registered(root):
             return None
         state.making.add(id(root))
@@ -207,7 +174,7 @@ def _bind(root):
             state.making.discard(id(root))
         plans[id(root)] = plan
         plan.checked = state.now
-        if isinstance(root, (type, types.FunctionType)) and is_simple(root):
+        if isinstance(root, (type, types.FunctionType)) and registration.is_simple(root):
             state.use += 1
         while passed and not state.making:
             name, value = passed.pop()
@@ -216,17 +183,17 @@ def _bind(root):
 
 
 def _new_plan(root):
-    known = templates.get(root.__code__) if type(root) is types.FunctionType else None
+    known = registration.templates.get(root.__code__) if type(root) is types.FunctionType else None
     plan, old = (known and known.of_function(root)) or Plan(root), plans.get(id(root))
     if old is None or plan.takes_over(old, root):
         return plan
-    retire_plans()  # others hold the replacement by the old plan
+    registration.retire_plans()  # others hold the replacement by the old plan
     return Plan(root)
 
 
 def _resolved(value):
     """Return the replacement of a function or a class by its own plan; a stub while that plan is being made."""
-    with lock:  # another thread may be making it
+    with registration.lock:  # another thread may be making it
         if id(value) in state.making:
             return stub_of(None, value)
     return _rebound(value) if type(value) is types.FunctionType else _proxy_of(value, _plan_of(value))
@@ -237,7 +204,7 @@ def _is_own(error):
     last = error.__traceback__
     while last.tb_next is not None:
         last = last.tb_next
-    return top_package(last.tb_frame.f_globals.get("__name__")) == _OWN
+    return follow.top_package(last.tb_frame.f_globals.get("__name__")) == _OWN
 
 
 def note_unplanned(root, error):
@@ -256,11 +223,11 @@ def full_name(value):
 def _plan_of(owner):
     """Return the plan of a class or object; an object that holds nothing to be replaced shares that of its class."""
     root = cls = owner if isinstance(owner, type) else type(owner)
-    if owner is not cls and cls.__dictoffset__ and not INERT.issuperset(map(type, owner.__dict__.values())):
+    if owner is not cls and cls.__dictoffset__ and not follow.INERT.issuperset(map(type, owner.__dict__.values())):
         root = owner
     plan = _current_plan(root)
     if plan is None:
-        plan = _bind(root) if (can_have_proxy if owner is cls else can_share)(cls) else None
+        plan = _bind(root) if (follow.can_have_proxy if owner is cls else follow.can_share)(cls) else None
     return plan
 
 
@@ -296,7 +263,8 @@ def with_own_copies(f, run):
     if kind is functools.partial:
         return partial_like(run, [with_own_copies(f.func, run.func), *run.args], run.keywords)
     if kind is not types.FunctionType:
-        method = f if kind is types.MethodType else None if kind in SPECIAL else getattr(f, "__call__", None)  # noqa: B004
+        is_special = kind in follow.SPECIAL
+        method = f if kind is types.MethodType else None if is_special else getattr(f, "__call__", None)  # noqa: B004
         f, bound = getattr(method, "__func__", None), 1
         if type(f) is not types.FunctionType or not is_followed_function(f):
             return run
@@ -324,16 +292,16 @@ def _rebound_object(f):
         args = [*map(_replaced, f.args)]
         keywords = {name: _replaced(arg) for name, arg in f.keywords.items()}
         return partial_like(f, [_rebound(f.func), *args], keywords)
-    if kind in MAKERS:
-        inner, make = MAKERS[kind]
+    if kind in follow.MAKERS:
+        inner, make = follow.MAKERS[kind]
         return make(f, _rebound(inner(f)))
     if kind is staticmethod:
         return _rebound(f.__func__)
-    if kind is LRU:
+    if kind is follow.LRU:
         return _rebound(f.__wrapped__)
     if isinstance(f, type) or is_differentiated(f):
         return f
-    if (func := py_func_of(f)) is not None:
+    if (func := follow.py_func_of(f)) is not None:
         return _rebound(func)
     call = next((vars(base)["__call__"] for base in kind.__mro__ if "__call__" in vars(base)), None)
     if type(call) is not types.FunctionType:
@@ -351,16 +319,16 @@ def _replaced(value):
     if plan is not None and id(value) in plan.changed:
         return plan.build(value, plan.memo)
     if type(value) in TABLES:
-        return table(value, item) if is_table(value) else value
+        return table(value, registration.item) if follow.is_table(value) else value
     if is_constant(value):
-        return constant(value)
-    if is_followed_module(value):
+        return registration.constant(value)
+    if follow.is_followed_module(value):
         return module_proxy(value)
     if isinstance(value, type) or is_differentiated(value) or not is_followed(value):
-        return REGISTERED[id(value)][1] if is_registered(value) and id(value) not in CLASSES else value
-    if type(value) in (types.FunctionType, *WRAPPERS):
+        return REGISTERED[id(value)][1] if is_registered(value) and id(value) not in registration.CLASSES else value
+    if type(value) in (types.FunctionType, *follow.WRAPPERS):
         return _rebound(value)
-    return _rebound(f) if (f := py_func_of(value)) else _proxy_of(value, _plan_of(value))
+    return _rebound(f) if (f := follow.py_func_of(value)) else _proxy_of(value, _plan_of(value))
 
 
 def _callee(value):

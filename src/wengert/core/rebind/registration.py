@@ -11,23 +11,8 @@ import types
 import weakref
 from _thread import RLock  # `threading` takes 0.5 ms to import
 
-from wengert.core.rebind.follow import (
-    DTYPES,
-    FOREIGN,
-    INERT,
-    MAKERS,
-    REASONS,
-    REGISTERED,
-    SPECIAL,
-    SUBCLASSED,
-    WRAPPERS,
-    contents_of,
-    defaults_of,
-    is_followed,
-    is_followed_module,
-    is_module_namespace,
-    top_package,
-)
+from wengert.core.rebind import follow
+from wengert.core.rebind.follow import REGISTERED, contents_of, defaults_of, is_followed_module, top_package
 from wengert.core.rebind.rename import BUILTINS, CONSTANT, USED, private, read
 
 _MAX_RETIRED = 4096  # number of dropped plans kept for copies that still run
@@ -88,7 +73,7 @@ state = _State()
 
 def item(value):
     """Return the replacement of an item of a container."""
-    return value if id(value) in DTYPES else lookup.in_use(value)
+    return value if id(value) in follow.DTYPES else lookup.in_use(value)
 
 
 def register(original, replacement):
@@ -119,7 +104,7 @@ def register_class(cls, stand_in, of_subclass=None, is_dtype=False):
     """
     CLASSES.add(id(cls))
     if is_dtype:
-        DTYPES.add(id(cls))
+        follow.DTYPES.add(id(cls))
     register(cls, stand_in)
     if of_subclass is not None:
         _of_subclass[id(cls)] = of_subclass
@@ -134,10 +119,10 @@ def register_type(stand_in, used):
 def register_wrapper(kind, inner, make, has_subclasses=False):
     """For wrappers of type `kind` around a function, ``inner(value)``, build replacements by ``make(value, copy)``."""
     with lock:
-        MAKERS[kind] = inner, make
+        follow.MAKERS[kind] = inner, make
         if has_subclasses:
-            SUBCLASSED[kind] = inner, make
-        WRAPPERS.append(kind)
+            follow.SUBCLASSED[kind] = inner, make
+        follow.WRAPPERS.append(kind)
         _make_special(kind)
 
 
@@ -147,9 +132,9 @@ def _make_special(kind):
     No plan reaches a member of a package whose registration was deferred: it would have run.  So plans stay valid,
     unless objects of this type were taken for data, which plans do not look at.
     """
-    is_known = kind in INERT
-    SPECIAL.add(kind)
-    INERT.discard(kind)
+    is_known = kind in follow.INERT
+    follow.SPECIAL.add(kind)
+    follow.INERT.discard(kind)
     if is_known or not state.is_late:
         retire_plans()
 
@@ -182,8 +167,8 @@ def retire_plans():
 
 
 def _make_foreign(package):
-    FOREIGN.add(top_package(package))
-    REASONS.clear()
+    follow.FOREIGN.add(top_package(package))
+    follow.REASONS.clear()
 
 
 def is_registered(value):
@@ -318,13 +303,13 @@ def is_simple(value, is_root=False):
     """Return whether a function or class belongs to a module, so that a reference to it keeps nothing else alive."""
     if type(value) is types.FunctionType:
         is_open = "<locals>" in value.__qualname__ or value.__code__.co_freevars not in ((), ("__class__",))
-        return (is_root or not is_open) and is_module_namespace(value.__globals__)
+        return (is_root or not is_open) and follow.is_module_namespace(value.__globals__)
     return "<locals>" not in value.__qualname__ and value.__module__ in sys.modules
 
 
 def is_class_held(value):
     """Return whether a value is a class that is replaced where it is called or read from."""
-    return isinstance(value, type) and (is_registered(value) or is_followed(value))
+    return isinstance(value, type) and (is_registered(value) or follow.is_followed(value))
 
 
 def is_held_live(value):

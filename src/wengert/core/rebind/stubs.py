@@ -13,18 +13,9 @@ import types
 import weakref
 from collections.abc import Callable
 
+from wengert.core.rebind import follow
 from wengert.core.rebind.bytecode import codes_in, names_in
-from wengert.core.rebind.follow import (
-    DATA,
-    REGISTERED,
-    WRAPPERS,
-    content_of,
-    is_dispatcher,
-    is_followed,
-    is_followed_module,
-    is_inert,
-    parts_of,
-)
+from wengert.core.rebind.follow import DATA, is_followed, parts_of
 from wengert.core.rebind.registration import COPY_FUNCTIONS, is_copying, is_deferred, is_simple, lookup, state
 from wengert.core.rebind.rename import BUILTINS
 from wengert.core.rebind.tables import TABLES
@@ -110,7 +101,7 @@ class PropertyStub(MethodStub):
 def has_own_plan(value, holder) -> bool:
     """Return whether a followed value that `holder` refers to gets a plan of its own when it is used."""
     if type(value) is types.FunctionType:
-        return (is_simple(value) or is_held_by_module(value)) and not is_dispatcher(value)
+        return (is_simple(value) or is_held_by_module(value)) and not follow.is_dispatcher(value)
     return isinstance(value, type) and type(holder) is types.FunctionType and is_simple(value)
 
 
@@ -138,7 +129,7 @@ def plain_functions(f) -> list:
             value = held[name] if name in held else BUILTINS.get(name)
             if value is None or id(value) in met or type(value) in DATA:
                 continue
-            if id(value) in REGISTERED or type(value) is types.ModuleType or is_deferred(value):
+            if id(value) in follow.REGISTERED or type(value) is types.ModuleType or is_deferred(value):
                 return []
             if is_followed(value):
                 if type(value) is not types.FunctionType or not is_simple(value):
@@ -155,7 +146,7 @@ def _is_inert_name(value):
     if isinstance(value, type):
         return value.__module__ == "builtins"
     kind = type(value)
-    return kind in TABLES or kind is types.BuiltinFunctionType or (is_inert(value) and not callable(value))
+    return kind in TABLES or kind is types.BuiltinFunctionType or (follow.is_inert(value) and not callable(value))
 
 
 def is_certain(f) -> bool:
@@ -194,10 +185,10 @@ def _parts_by_name(f):
     """Return the objects that a function reaches by a global name or a module's attribute, and perhaps others."""
     held, names = f.__globals__, names_in(f.__code__)
     found = [held[name] for name in names if name in held]
-    spaces = [vars(value) for value in found if type(value) is types.ModuleType and is_followed_module(value)]
+    spaces = [vars(value) for value in found if type(value) is types.ModuleType and follow.is_followed_module(value)]
     if spaces:
         found += [space[name] for space in spaces for name in names if name in space]
-    return found + [content_of(cell) for cell in f.__closure__] if f.__closure__ else found
+    return found + [follow.content_of(cell) for cell in f.__closure__] if f.__closure__ else found
 
 
 def may_copy_arrays(values) -> bool:
@@ -216,7 +207,7 @@ def may_copy_arrays(values) -> bool:
         else:
             parts = parts_of(value)
         for part in parts:
-            is_code = type(part) is types.FunctionType or type(part) in WRAPPERS or isinstance(part, type)
+            is_code = type(part) is types.FunctionType or type(part) in follow.WRAPPERS or isinstance(part, type)
             if is_code and id(part) not in met:
                 met.add(id(part))
                 if is_followed(part):

@@ -104,8 +104,41 @@ def _places(items, value):
     return [k for k, item in enumerate(items) if _is_same(item, value)]
 
 
-class _Tuple(tuple):
+class _Sequence:
+    """Methods of lists and tuples that compute with the items as they are seen."""
+
+    __slots__ = ()
+
+    def __eq__(self, other):
+        return _are_same(self, other) if isinstance(other, self.__class__) else NotImplemented
+
+    def __ne__(self, other):
+        return not _are_same(self, other) if isinstance(other, self.__class__) else NotImplemented
+
+    def __add__(self, other):
+        return self.__class__(self) + other
+
+    def __radd__(self, other):
+        return other + self.__class__(self)
+
+    def __mul__(self, count):
+        return self.__class__(self) * count
+
+    __rmul__ = __mul__
+
+    def __contains__(self, value):
+        return bool(_places(self, value))
+
+    def count(self, value):
+        return len(_places(self, value))
+
+    def __reduce_ex__(self, protocol):
+        return self.__class__, ([*self],)
+
+
+class _Tuple(_Sequence, tuple):
     __class__ = property(lambda self: tuple)
+    __hash__ = tuple.__hash__
 
     def __getitem__(self, key):
         found = tuple.__getitem__(self, key)
@@ -117,38 +150,12 @@ class _Tuple(tuple):
     def __reversed__(self):
         return reversed([*self])
 
-    def __eq__(self, other):
-        return _are_same(self, other) if isinstance(other, tuple) else NotImplemented
-
-    def __ne__(self, other):
-        return not _are_same(self, other) if isinstance(other, tuple) else NotImplemented
-
-    def __add__(self, other):
-        return (*self,) + other
-
-    def __radd__(self, other):
-        return other + (*self,)
-
-    def __mul__(self, count):
-        return (*self,) * count
-
-    def __contains__(self, value):
-        return bool(_places(self, value))
-
-    def count(self, value):
-        return len(_places(self, value))
-
     def index(self, value, *bounds):
         found = _places(self, value)
         return tuple.index(self, tuple.__getitem__(self, found[0]) if found else value, *bounds)
 
-    __rmul__, __hash__ = __mul__, tuple.__hash__
 
-    def __reduce_ex__(self, protocol):
-        return tuple, ([*self],)
-
-
-class _List(list):
+class _List(_Sequence, list):
     __slots__ = ("__weakref__", "_wengert_of", "_wengert_see")
     __class__ = property(lambda self: list)
     __hash__ = None
@@ -170,12 +177,6 @@ class _List(list):
     def __reversed__(self):
         return map(self._wengert_see, reversed(self._wengert_of))
 
-    def __contains__(self, value):
-        return bool(_places(self, value))
-
-    def count(self, value):
-        return len(_places(self, value))
-
     def index(self, value, *bounds):
         found = _places(self, value)
         return self._wengert_of.index(self._wengert_of[found[0]] if found else value, *bounds)
@@ -186,26 +187,8 @@ class _List(list):
     def copy(self):
         return [*self]
 
-    def __eq__(self, other):
-        return _are_same(self, other) if isinstance(other, list) else NotImplemented
-
-    def __ne__(self, other):
-        return not _are_same(self, other) if isinstance(other, list) else NotImplemented
-
-    def __add__(self, other):
-        return [*self] + other
-
-    def __radd__(self, other):
-        return other + [*self]
-
-    def __mul__(self, count):
-        return [*self] * count
-
-    __rmul__, pop = __mul__, _seen("pop")
+    pop = _seen("pop")
     __iadd__, __imul__ = _in_place("__iadd__"), _in_place("__imul__")
-
-    def __reduce_ex__(self, protocol):
-        return list, ([*self],)
 
 
 for _name in ("__len__ __setitem__ __delitem__ __lt__ __le__ __gt__ __ge__ __repr__ append clear "
