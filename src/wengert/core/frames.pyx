@@ -90,15 +90,20 @@ def is_asserted() -> bool:
 
     They compute nothing with the value.
     """
-    frame = sys._getframe()
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
+    for frame, module in _stack():
         if not module.startswith(("numpy.", "wengert.core.")):
             return module == "logging" or shows_text(frame)
         if module.startswith("numpy.testing."):
             return True
-        frame = frame.f_back
     return False
+
+
+def _stack():
+    """Yield the running frames, from the innermost one, and the names of their modules."""
+    frame = sys._getframe()
+    while frame is not None:
+        yield frame, frame.f_globals.get("__name__", "")
+        frame = frame.f_back
 
 
 #: does the current instruction of a frame format text by ``%``, to be shown? Set by `wengert.core.hooks`.
@@ -148,36 +153,31 @@ _SOLVERS = {
 
 def solver() -> str | None:
     """Name of the function in `MIRRORED` or `ITERATIVE` that SciPy is running, or None."""
-    frame = sys._getframe()
     found = None
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
+    for frame, module in _stack():
         home = _SOLVERS.get(frame.f_code.co_name)
         if home is not None and module.startswith(home):
             found = frame.f_code.co_name
         elif not module.startswith(("numpy.", "scipy.", "wengert.core.", "wengert.rules.")):
             break  # the user's code, or a derivative passed to SciPy
-        frame = frame.f_back
     return found
 
 
 def sparse_solver() -> str | None:
     """Name of the function of scipy.sparse.linalg that is running, or None."""
-    frame = sys._getframe()
     found = None
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(("numpy.", "scipy.", "wengert.core.")):
-        if frame.f_globals["__name__"].startswith("scipy.sparse.linalg."):
+    for frame, module in _stack():
+        if not module.startswith(("numpy.", "scipy.", "wengert.core.")):
+            break
+        if module.startswith("scipy.sparse.linalg."):
             found = frame.f_code.co_name
-        frame = frame.f_back
     return found
 
 
 def is_sparse_method() -> bool:
     """Return whether the caller is a method of SciPy's sparse arrays."""
-    frame = sys._getframe()
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(("numpy.", "wengert.core.")):
-        frame = frame.f_back
-    return frame is not None and frame.f_globals.get("__name__", "").startswith("scipy.sparse._")
+    callers = (module for _, module in _stack() if not module.startswith(("numpy.", "wengert.core.")))
+    return next(callers, "").startswith("scipy.sparse._")
 
 
 def is_numba() -> bool:
@@ -187,9 +187,9 @@ def is_numba() -> bool:
 
 def is_masked() -> bool:
     """Return whether a function of `numpy.ma` is running."""
-    frame = sys._getframe()
-    while frame is not None and (module := frame.f_globals.get("__name__", "")).startswith(("numpy.", "wengert.")):
+    for _, module in _stack():
         if module.startswith("numpy.ma."):
             return True
-        frame = frame.f_back
+        if not module.startswith(("numpy.", "wengert.")):
+            break
     return False

@@ -60,14 +60,9 @@ def is_lifting() -> bool:
     return _lifting.get() is not None
 
 
-@contextlib.contextmanager
-def recording(recorder) -> Iterator[None]:
+def recording(recorder):
     """Block in which `recorder` is the innermost running one."""
-    token = running.set((*running.get(), recorder))
-    try:
-        yield
-    finally:
-        running.reset(token)
+    return within((*running.get(), recorder))
 
 
 class Unrecorded(BaseException):
@@ -125,27 +120,24 @@ def within(recorders: tuple) -> Iterator[None]:
 _behind: ContextVar = ContextVar("wengert_behind", default=())
 
 
-@contextlib.contextmanager
-def outside() -> Iterator[None]:
+def outside():
     """Block in which no derivative is running."""
-    behind = _behind.set((*_behind.get(), *running.get()))
-    token = running.set(())
-    try:
-        yield
-    finally:
-        running.reset(token)
-        _behind.reset(behind)
+    return _hiding(running.get(), ())
+
+
+def replaced(recorders: tuple, recorder):
+    """Block in which these derivatives are running, with the innermost one replaced by `recorder`."""
+    return _hiding(recorders[-1:], (*recorders[:-1], recorder))
 
 
 @contextlib.contextmanager
-def replaced(recorders: tuple, recorder) -> Iterator[None]:
-    """A block in which these derivatives are running, with the innermost one replaced by `recorder`."""
-    behind = _behind.set((*_behind.get(), *recorders[-1:]))
-    token = running.set((*recorders[:-1], recorder))
+def _hiding(hidden: tuple, recorders: tuple) -> Iterator[None]:
+    """Block in which exactly these derivatives are running, and the hidden ones enclose them."""
+    behind = _behind.set((*_behind.get(), *hidden))
     try:
-        yield
+        with within(recorders):
+            yield
     finally:
-        running.reset(token)
         _behind.reset(behind)
 
 

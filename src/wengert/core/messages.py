@@ -9,19 +9,8 @@ from __future__ import annotations
 import sys
 
 from wengert import features, registry
-from wengert.core import levels
-from wengert.core.frames import (
-    ITERATIVE,
-    at,
-    is_assignment,
-    is_attribute_assignment,
-    is_masked,
-    is_sparse_method,
-    solver,
-    sparse_solver,
-    user_frame,
-    where,
-)
+from wengert.core import frames, levels
+from wengert.core.frames import at, solver, user_frame, where
 from wengert.core.rebind.follow import FOREIGN, is_standard, top_package, why_unfollowed
 from wengert.deferred import deferred
 from wengert.errors import TracedValueError, UnsupportedFunctionError
@@ -113,7 +102,7 @@ def escaped_message(position) -> str:
 def assignment_message(what: str) -> str:
     if (name := solver()) is not None:
         return solver_message(name)
-    if is_sparse_method():
+    if frames.is_sparse_method():
         return (
             f"a traced value cannot be stored in a plain sparse array{at()}: its derivative would be lost. Copy it "
             "with scipy.sparse.lil_array(A), or make it of entries and indices with scipy.sparse.coo_array"
@@ -143,7 +132,7 @@ def _unfollowed() -> str:
 
 
 def solver_message(name: str) -> str:
-    for module, functions in ITERATIVE.items():
+    for module, functions in frames.ITERATIVE.items():
         if name in functions:
             return (
                 f"a traced value cannot go through {module}.{name}{at()}: it iterates to convergence, and its result "
@@ -158,7 +147,7 @@ def solver_message(name: str) -> str:
 def float_message() -> str:
     if (name := solver()) is not None:
         return solver_message(name)
-    if is_assignment():
+    if frames.is_assignment():
         return assignment_message("element assignment")
     if advice.calls_method(user_frame(), "fill"):
         return assignment_message("fill")
@@ -182,21 +171,21 @@ def calls_for_array() -> bool:
 def array_message() -> str:
     if (name := solver()) is not None:
         return solver_message(name)
-    if (name := sparse_solver()) is not None:
+    if (name := frames.sparse_solver()) is not None:
         return (
             f"a traced value cannot go through scipy.sparse.linalg.{name}{at()}: its derivative would be lost. "
             "Declare a rule for solving with a constant matrix: "
             "wengert.primitive(lu.solve, jvp=lambda t, y, b: lu.solve(t), vjp=lambda ybar, y, b: lu.solve(ybar, 'T')) "
             "with lu = scipy.sparse.linalg.splu(A)"
         )
-    if is_masked():
+    if frames.is_masked():
         return (
             f"a traced value cannot become a masked array{at()}: its derivative would be lost. "
             f"Masked arrays have no derivative: {_INSTEAD_OF_MASK}"
         )
-    if is_assignment():
+    if frames.is_assignment():
         return assignment_message("slice assignment")
-    if is_attribute_assignment():
+    if frames.is_attribute_assignment():
         return assignment_message("assignment to an attribute, such as y.flat")
     if (name := advice.library_call(user_frame())) is not None:
         return call_message(name)
@@ -210,7 +199,7 @@ def array_message() -> str:
 
 
 def sparse_message() -> str:
-    if (name := sparse_solver()) is not None:
+    if (name := frames.sparse_solver()) is not None:
         return (
             f"a sparse array with traced entries cannot go through scipy.sparse.linalg.{name}{at()}: its derivative "
             "would be lost. Solve with the dense array A.toarray() and numpy.linalg"

@@ -72,7 +72,7 @@ def ufunc(fun, method, inputs, kwargs, compute=None):
         return subclasses.call_ufunc(fun, method, inputs, kwargs)
     if method == "__call__":
         if kwargs and not kwargs.keys() <= _KNOWN_OPTIONS and holds_traced(inputs):
-            return options.simplified(ufunc_call, fun, inputs, kwargs)
+            return options.simplified(ufunc, fun, inputs, kwargs)
         return function(fun, inputs, kwargs, compute)
     if not holds_traced(inputs) and not holds_traced(kwargs.get("out") or ()):
         return clean(getattr(fun, method)(*plain(inputs), **{k: plain(v) for k, v in kwargs.items()}))
@@ -102,10 +102,6 @@ def ufunc(fun, method, inputs, kwargs, compute=None):
     if "dtype" in kwargs and "dtype" not in (registry.lookup(target).keywords or ()):
         inputs = (inputs[0].astype(kwargs.pop("dtype")), *inputs[1:])
     return function(target, inputs, kwargs)
-
-
-def ufunc_call(fun, inputs, kwargs):
-    return ufunc(fun, "__call__", inputs, kwargs)
 
 
 #: Functions that SciPy's solvers call on values and iterates: in convergence tests, or before compiled code that
@@ -160,7 +156,7 @@ def function(fun, args, kwargs, compute=None):
         y = fun(var.value_of(args[0]), *args[1:])
         if type(y) is np.ndarray and var.shares_memory(args[0], y):
             return var.view_of(args[0], y)
-        if type(y) is list and _all_share_memory(args[0], y):
+        if type(y) is list and all([var.shares_memory(args[0], part) for part in y]):
             return [var.view_of(args[0], part) for part in y]
     if row.kind == "composed":
         if row.keywords is not None and not row.keywords.issuperset(kwargs):
@@ -287,13 +283,6 @@ cpdef bint has_subclass(args) except -1:
     return False
 
 
-cdef bint _all_share_memory(x, list parts) except -1:
-    for part in parts:
-        if not var.shares_memory(x, part):
-            return False
-    return True
-
-
 def _positional_out(fun, args, kwargs):
     """Return arguments without a positional ``out`` and those after it, keywords with the latter, and ``out``."""
     position = out_position(fun)
@@ -376,7 +365,7 @@ def stacked(items):
     if not holds_var(items):
         return np.asarray(items)
     if all(var.is_scalar(item) or is_a(item, (int, float, complex, np.number, np.bool)) for item in items):
-        out = var.clean(np.empty(len(items), dtype=np.result_type(*map(_dtype, items))))
+        out = var.clean(np.empty(len(items), dtype=np.result_type(*[np.asarray(plain(item)).dtype for item in items])))
         for i, item in enumerate(items):
             out[i] = item
         return out
@@ -388,10 +377,6 @@ def stacked(items):
 def from_list(x):
     """Convert a list or tuple to an array (see `stacked`); return other values unchanged."""
     return stacked(x) if isinstance(x, (list, tuple)) else x
-
-
-def _dtype(x):
-    return np.asarray(plain(x)).dtype
 
 
 def apply(row, fun, args, kwargs, compute=None):
@@ -504,21 +489,11 @@ def _rearranged_part(level, row, args, values, kwargs, operands, y, part):
     return var.record(level, row, tuple(values), kwargs, operands, y, index_map, compute)
 
 
-_COMPARISONS = (
-    (np.less, operator.lt),
-    (np.less_equal, operator.le),
-    (np.equal, operator.eq),
-    (np.not_equal, operator.ne),
-    (np.greater, operator.gt),
-    (np.greater_equal, operator.ge),
-)
-
-
 @functools.cache
 def comparison(op):
     """Return row, function and operator of a comparison, by CPython's number (``Py_LT`` is 0)."""
-    fun, compute = _COMPARISONS[op]
-    return registry.lookup(fun), fun, compute
+    name, fun = [*mixed.COMPARISONS.items()][op]
+    return registry.lookup(fun), fun, getattr(operator, name)
 
 
 def record_constant(row, args, kwargs, compute):

@@ -115,9 +115,6 @@ class Lifted(var.BufferExporter):
         if matrices.array_for_scipy(self, 2) is None:
             self._raise_unsupported(advice.library_call(frames.user_frame()) or "code that reads its memory")
 
-    def __dlpack__(self, **kwargs):
-        self._raise_unsupported("code that reads its memory")
-
     def _displayed(self):
         """Return the scalar that text shows, or None if there is none."""
         return None
@@ -127,19 +124,10 @@ class Lifted(var.BufferExporter):
             return float(value)
         self._raise_unsupported("code that makes a Python float of it")
 
-    def __int__(self):
-        self._raise_unsupported("code that makes a Python int of it")
-
-    def __round__(self, digits=None):
-        self._raise_unsupported("round")
-
     def __hash__(self):
         if self.ndim:
             raise TypeError("unhashable type: 'numpy.ndarray'")
         self._raise_unsupported("a set, the keys of a dict, or a cache")
-
-    def __reduce_ex__(self, protocol):
-        self._raise_unsupported("pickle")
 
     def __copy__(self):
         return self.copy() if self.ndim else self
@@ -244,6 +232,17 @@ class Lifted(var.BufferExporter):
             return self
         y = instances.view(self, args, kwargs)
         return self._raise_unsupported("ndarray.view with another dtype") if y is NotImplemented else y
+
+
+#: methods that plain arrays have and lifted ones do not, and what calls them
+_UNSUPPORTED = {
+    "__dlpack__": "code that reads its memory",
+    "__int__": "code that makes a Python int of it",
+    "__reduce_ex__": "pickle",
+    "__round__": "round",
+}
+for _name, _where in _UNSUPPORTED.items():
+    setattr(Lifted, _name, lambda self, *args, _where=_where, **kwargs: self._raise_unsupported(_where))
 
 
 def _operators():

@@ -63,8 +63,7 @@ METHODS = {
     ).split()
 }
 
-#: attributes that do not depend on values
-#: attributes that depend on the memory of an array; a recording works on a copy
+#: attributes that depend on the memory of an array, of which a recording works on a copy; others depend on its layout
 MEMORY_ATTRIBUTES = frozenset(("base", "ctypes", "data"))
 METADATA = frozenset("nbytes itemsize strides flags device".split())
 
@@ -165,17 +164,7 @@ def array_attribute(x, name):
         )
     if var.is_passive(x):
         return getattr(observed(x), name)
-    if name in LOSES_DERIVATIVE:
-        raise refusal(
-            x,
-            f"ndarray.{name} would lose the derivative of a traced array{at()}: "
-            "pass wengert.stop_gradient(array) where a constant is meant",
-        )
-    raise refusal(
-        x,
-        f"ndarray.{name} has no derivative rule{at()}: write it with NumPy functions that have one",
-        UnsupportedFunctionError,
-    )
+    raise _without_rule(x, "ndarray", name, "array", "write it with")
 
 
 def scalar_attribute(x, name):
@@ -207,17 +196,19 @@ def scalar_attribute(x, name):
         raise AttributeError(f"'numpy.{type(value).__name__}' object has no attribute {name!r}")
     if var.is_passive(x):
         return getattr(observed(x), name)
+    raise _without_rule(x, "float64", name, "value", "use")
+
+
+def _without_rule(x, kind, name, what, remedy):
+    """Return the error for an attribute without a derivative of a traced array or scalar."""
     if name in LOSES_DERIVATIVE:
-        raise refusal(
+        return refusal(
             x,
-            f"float64.{name} would lose the derivative of a traced value{at()}: "
-            "pass wengert.stop_gradient(value) where a constant is meant",
+            f"{kind}.{name} would lose the derivative of a traced {what}{at()}: "
+            f"pass wengert.stop_gradient({what}) where a constant is meant",
         )
-    raise refusal(
-        x,
-        f"float64.{name} has no derivative rule{at()}: use NumPy functions that have one",
-        UnsupportedFunctionError,
-    )
+    message = f"{kind}.{name} has no derivative rule{at()}: {remedy} NumPy functions that have one"
+    return refusal(x, message, UnsupportedFunctionError)
 
 
 def _interface(x, name):

@@ -27,14 +27,14 @@ from wengert.core.messages import operator_message
 from wengert.core.operands import var
 from wengert.features import is_made_in_python
 
-#: ufuncs of comparisons and of unary operators, by the name of the method without underscores
+#: ufuncs of comparisons, in CPython's order, and of unary operators, by the name of the method without underscores
 COMPARISONS = {
     "lt": np.less,
     "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
     "eq": np.equal,
     "ne": np.not_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
 }
 UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute}
 

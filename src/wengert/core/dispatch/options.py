@@ -14,7 +14,7 @@ LOOP = ("dtype", "signature", "sig", "casting")
 
 
 def simplified(call, fun, inputs, kwargs):
-    """Evaluate a ufunc with options; ``call(fun, inputs, kwargs)`` handles the remaining ones."""
+    """Evaluate a ufunc with options; ``call(fun, "__call__", inputs, kwargs)`` handles the remaining ones."""
     kwargs = {name: value for name, value in kwargs.items() if name != "subok"}  # operands have no subclasses
     order = kwargs.pop("order", "K")
     loop = {name: kwargs.pop(name) for name in LOOP if name in kwargs}
@@ -23,7 +23,7 @@ def simplified(call, fun, inputs, kwargs):
     if "axes" in kwargs:
         return in_order(along_axes(call, fun, inputs, **kwargs), order)
     keepdims = kwargs.pop("keepdims", False)
-    y = call(fun, inputs, kwargs)
+    y = call(fun, "__call__", inputs, kwargs)
     y = np.expand_dims(y, kwargs.get("axis", -1)) if keepdims else y
     return in_order(y, order)
 
@@ -55,7 +55,7 @@ def along_axes(call, fun, inputs, axes, **kwargs):
     """Evaluate a generalised ufunc with ``axes=``: move the core axes to the end and back."""
     axes = [(axis,) if isinstance(axis, int) else tuple(axis) for axis in axes]
     moved = (np.moveaxis(x, at, range(-len(at), 0)) for x, at in zip(inputs, axes))
-    y = call(fun, tuple(moved), kwargs)
+    y = call(fun, "__call__", tuple(moved), kwargs)
     at = axes[fun.nin] if len(axes) > fun.nin else ()
     return np.moveaxis(y, range(-len(at), 0), at)
 

@@ -10,18 +10,8 @@ import types
 
 import numpy as np
 
-from wengert.core.dispatch import mixed
-from wengert.core.dispatch.instances import (
-    SubclassVar,
-    instance,
-    is_operand,
-    operand_of,
-    plain,
-    sample,
-    traced_class,
-    unwrapped,
-    view_arguments,
-)
+from wengert.core.dispatch import instances, mixed
+from wengert.core.dispatch.instances import SubclassVar, instance, operand_of, sample, unwrapped
 from wengert.core.dispatch.subclasses import as_instance, default_function, default_ufunc, defers, like, overrides
 from wengert.core.frames import at
 from wengert.core.operands import var
@@ -73,7 +63,7 @@ class _Interface:
             if isinstance(x, SubclassVar):
                 if overrides(type(x), "__array_ufunc__"):
                     return NotImplemented
-            elif not is_operand(x) and not _has_default_ufunc(x):
+            elif not instances.is_operand(x) and not _has_default_ufunc(x):
                 return NotImplemented
         return default_ufunc(ufunc, method, inputs, kwargs)
 
@@ -87,11 +77,11 @@ class _Interface:
         return operand_of(self).__array__(dtype, copy)
 
     def view(self, *args, **kwargs):
-        cls, rest, named = view_arguments(args, kwargs)
+        cls, rest, named = instances.view_arguments(args, kwargs)
         x = operand_of(self).view(*rest, **named)
         if cls is np.ndarray:
             return x
-        return instance(type(self) if cls is None else traced_class(cls, x), x, self)
+        return instance(type(self) if cls is None else instances.traced_class(cls, x), x, self)
 
     def __getitem__(self, key):
         y = operand_of(self)[unwrapped(key)]
@@ -104,7 +94,7 @@ class _Interface:
         return (self[i] for i in range(len(self)))
 
     def __repr__(self):
-        return repr(plain(self, mixed._plain))
+        return repr(instances.plain(self, mixed._plain))
 
     def __reduce__(self):
         return operand_of(self).__reduce__()

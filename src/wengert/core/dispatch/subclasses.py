@@ -17,27 +17,10 @@ import types
 import numpy as np
 
 from wengert.core import levels
-from wengert.core.dispatch import mixed
+from wengert.core.dispatch import instances, mixed
 from wengert.core.dispatch.arguments import clean
 from wengert.core.dispatch.checks import refusal
-from wengert.core.dispatch.instances import (
-    MAX_KEPT,
-    Sample,
-    SubclassVar,
-    dtype_of,
-    holding,
-    instance,
-    is_operand,
-    is_subclass,
-    operand_of,
-    original,
-    owner,
-    plain_sample,
-    sample,
-    traced_class,
-    unwrapped,
-    user_classes,
-)
+from wengert.core.dispatch.instances import SubclassVar, instance, is_operand, operand_of, owner, sample, unwrapped
 from wengert.core.frames import at
 from wengert.core.messages import subclass_message
 from wengert.core.operands import var
@@ -61,10 +44,10 @@ _PASSIVE = frozenset(
 )
 
 
-@functools.lru_cache(MAX_KEPT)
+@functools.lru_cache(instances.MAX_KEPT)
 def _is_active(kind):
     """Return whether a class redefines a method or an operator that NumPy's Python functions may call."""
-    names = {name for base in user_classes(kind) for name in vars(base)}
+    names = {name for base in instances.user_classes(kind) for name in vars(base)}
     return overrides(kind, "__array_ufunc__") or any(hasattr(np.ndarray, name) for name in names - _PASSIVE)
 
 
@@ -81,10 +64,10 @@ def as_instance(x):
         return x
     if _is_unmasked(x):
         return np.ndarray.view(x, np.ndarray)
-    if not is_subclass(original(kind)) or dtype_of.__get__(x).kind not in _NUMBERS:
+    if not instances.is_subclass(instances.original(kind)) or instances.dtype_of.__get__(x).kind not in _NUMBERS:
         return x
-    kind = traced_class(kind, x)
-    made = holding(kind, np.ndarray.view(x, np.ndarray))
+    kind = instances.traced_class(kind, x)
+    made = instances.holding(kind, np.ndarray.view(x, np.ndarray))
     if getattr(x, "__dict__", None):
         object.__setattr__(made, "__dict__", x.__dict__)
     return made
@@ -104,8 +87,8 @@ def is_handled(args) -> bool:
                 continue
             if (message := subclass_message(type(x))) is not None:
                 raise refusal(args, message, UnsupportedFunctionError)
-            has_numbers = isinstance(x, SubclassVar) or dtype_of.__get__(x).kind in _NUMBERS
-            found = found or (has_numbers and is_subclass(original(type(x))))
+            has_numbers = isinstance(x, SubclassVar) or instances.dtype_of.__get__(x).kind in _NUMBERS
+            found = found or (has_numbers and instances.is_subclass(instances.original(type(x))))
     return found
 
 
@@ -147,10 +130,10 @@ def call_ufunc(fun, method, inputs, kwargs):
     )
 
 
-def _in_order(instances):
+def _in_order(given):
     """Return one instance of each class in the order in which NumPy asks them: subclasses first."""
     found: list = []
-    for x in instances:
+    for x in given:
         if type(x) in map(type, found):
             continue
         place = next((i for i, y in enumerate(found) if issubclass(_user(x), _user(y))), len(found))
@@ -231,8 +214,8 @@ def _into(out, y):
 def default_function(fun, args, kwargs):
     """``ndarray.__array_function__``."""
     args = tuple(map(as_instance, args))
-    instances = [x for x in _leaves((args, kwargs)) if isinstance(x, SubclassVar)]
-    is_active = any(_is_active(owner(type(x))) for x in instances)
+    given = [x for x in _leaves((args, kwargs)) if isinstance(x, SubclassVar)]
+    is_active = any(_is_active(owner(type(x))) for x in given)
     body = getattr(fun, "_implementation", None)
     if is_active and type(body) is types.FunctionType:
         with levels.caught(TracedValueError, UnsupportedFunctionError):
@@ -245,7 +228,7 @@ def default_function(fun, args, kwargs):
         z = fun(*sample(args), **sample(kwargs))
     y = like(z, y)
     if is_active:
-        _check_as_plain(fun, args, kwargs, y, instances)
+        _check_as_plain(fun, args, kwargs, y, given)
     return y
 
 
@@ -259,14 +242,14 @@ def _is_default(value, default):
     return value is default or (type(value) is str and value == default)
 
 
-def _check_as_plain(fun, args, kwargs, y, instances):
+def _check_as_plain(fun, args, kwargs, y, given):
     """Raise if the function calls redefined methods of plain instances: the result on operands would differ."""
     with np.errstate(all="ignore"), levels.outside():
-        wanted = fun(*plain_sample(args), **plain_sample(kwargs))
+        wanted = fun(*instances.plain_sample(args), **instances.plain_sample(kwargs))
     if not _is_equal(wanted, y):
-        names = sorted({type(x).__name__ for x in instances})
+        names = sorted({type(x).__name__ for x in given})
         raise refusal(
-            [operand_of(x) for x in instances],
+            [operand_of(x) for x in given],
             f"numpy.{fun.__name__} of a {' and a '.join(names)} has no derivative rule{at()}: it calls methods that "
             f"the class redefines. Pass numpy.asarray(x)",
             UnsupportedFunctionError,
@@ -300,7 +283,7 @@ def _leaves(x):
 
 def like(z, y, context=None):
     """Return `y` with the classes of `z`, the result of the same call on samples."""
-    if isinstance(z, Sample):
+    if isinstance(z, instances.Sample):
         if z.source is None:
             raise UnsupportedFunctionError(
                 f"the result of this call belongs to no argument{at()}: pass numpy.asarray(x) of the subclass"

@@ -83,11 +83,7 @@ def is_shown_by_percent(frame) -> bool:
 
 def _percent_text(frame):
     """Return the left operand of the operator that a frame executes, if it is text that its source leads to."""
-    place = next(iter([*frame.f_code.co_positions()][frame.f_lasti // 2 :]), (None,) * 4)
-    tree = _tree("".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals)))
-    if None in place or tree is None:
-        return None
-    node = _enclosing_nodes(tree, place)[-1]
+    node = next(reversed(_enclosing_nodes(frame)), None)
     left = node.left if isinstance(node, ast.BinOp) else node.target if isinstance(node, ast.AugAssign) else None
     try:
         text = left.value if isinstance(left, ast.Constant) else held_by(frame, left)
@@ -125,11 +121,7 @@ def _purpose_from_source(frame):
     """Return the purpose according to the source, or None if there is no source or it does not decide."""
     if frame.f_code.co_filename == "<string>":  # code run by exec; since 3.13 linecache may hold another "<string>"
         return None
-    place = next(iter([*frame.f_code.co_positions()][frame.f_lasti // 2 :]), (None,) * 4)
-    tree = _tree("".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals)))
-    if None in place or tree is None:
-        return None
-    for node in reversed(_enclosing_nodes(tree, place)):
+    for node in reversed(_enclosing_nodes(frame)):
         if isinstance(node, ast.Call):
             found = _purpose_of_call(getattr(node.func, "attr", getattr(node.func, "id", "")))
             if found == "shown" and _writes_to_file(node):
@@ -160,10 +152,12 @@ def _writes_to_file(call):
     return any(not file.endswith(("stdout", "stderr")) for file in files)
 
 
-def _enclosing_nodes(tree, place):
-    """Return the nodes that enclose a source range, the outermost first."""
-    found, inner = [], tree
-    while inner is not None:
+def _enclosing_nodes(frame):
+    """Return the syntax nodes that enclose what a frame is evaluating, the outermost first; none without source."""
+    place = next(iter([*frame.f_code.co_positions()][frame.f_lasti // 2 :]), (None,) * 4)
+    inner = _tree("".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals)))
+    found = []
+    while inner is not None and None not in place:
         found.append(inner)
         inner = next((node for node in ast.iter_child_nodes(inner) if _covers(node, place)), None)
     return found

@@ -45,36 +45,38 @@ cdef extern from "Python.h":
     PyTypeObject *Py_TYPE(PyObject *o)
 
 
-@cython.final
-cdef class Ufunc:
-    """A proxy of a NumPy ufunc that records traced operands without NumPy's dispatch."""
+cdef class Proxy:
+    """A callable with the attributes of another one, `__wrapped__`."""
 
     cdef vector_function vectorcall
     cdef Kernel kernel
+    cdef readonly object __wrapped__
+
+    def __getattr__(self, name):
+        return getattr(self.__wrapped__, name)
+
+    @property
+    def __class__(self):
+        return type(self.__wrapped__)
+
+    def __repr__(self):
+        return repr(self.__wrapped__)
+
+    def __eq__(self, other):
+        return self.__wrapped__ is (other.__wrapped__ if type(other) is type(self) else other)
+
+    def __hash__(self):
+        return hash(self.__wrapped__)
+
+
+@cython.final
+cdef class Ufunc(Proxy):
+    """A proxy of a NumPy ufunc that records traced operands without NumPy's dispatch."""
 
     def __cinit__(self, Kernel kernel):
         self.vectorcall = call_ufunc
         self.kernel = kernel
-
-    def __getattr__(self, name):
-        return getattr(self.kernel.ufunc, name)
-
-    @property
-    def __class__(self):
-        return np.ufunc
-
-    @property
-    def __wrapped__(self):
-        return self.kernel.ufunc
-
-    def __repr__(self):
-        return repr(self.kernel.ufunc)
-
-    def __eq__(self, other):
-        return self.kernel.ufunc is (other.__wrapped__ if type(other) is Ufunc else other)
-
-    def __hash__(self):
-        return hash(self.kernel.ufunc)
+        self.__wrapped__ = kernel.ufunc
 
     def __deepcopy__(self, memo):
         return self
@@ -135,7 +137,7 @@ def proxy(ufunc):
 
 
 @cython.final
-cdef class ScalarFunction:
+cdef class ScalarFunction(Proxy):
     """A proxy of a function of Python floats, such as ``math.sin``, that also accepts traced values.
 
     With the rule of a ufunc (`set_rule`) scalars are recorded here.  The function itself computes the value, so that
@@ -143,9 +145,6 @@ cdef class ScalarFunction:
     ``general(*args, **kwargs)`` handles all other calls with arguments that may be traced.
     """
 
-    cdef vector_function vectorcall
-    cdef Kernel kernel
-    cdef readonly object __wrapped__
     cdef object general
     cdef bint tells_sign                # of its second argument: math.copysign
 
@@ -158,22 +157,6 @@ cdef class ScalarFunction:
     def set_rule(self, ufunc):
         """Record calls with the arity of this ufunc by its kernel, if it has one."""
         self.kernel = kernels.get(ufunc)
-
-    def __getattr__(self, name):
-        return getattr(self.__wrapped__, name)
-
-    @property
-    def __class__(self):
-        return type(self.__wrapped__)
-
-    def __repr__(self):
-        return repr(self.__wrapped__)
-
-    def __eq__(self, other):
-        return self.__wrapped__ is (other.__wrapped__ if type(other) is ScalarFunction else other)
-
-    def __hash__(self):
-        return hash(self.__wrapped__)
 
     def __reduce__(self):
         return unchanged, (self.__wrapped__,)
