@@ -56,6 +56,7 @@ def loaded(name):
     """Load a private copy that the private copies loaded after it import."""
     module = load(name)
     context.setitem(sys.modules, module.__name__, module)
+    context.setattr(sys.modules["wengert.core.rebind"], name, module)  # for `from wengert.core.rebind import follow`
     return module
 
 
