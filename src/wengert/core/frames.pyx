@@ -120,27 +120,21 @@ MIRRORED = frozenset(
 )
 
 
-_INTEGRAL = "use wengert.scipy.integrate.{}, whose result has its derivative"
-_TERMS = "write a sum over as many terms as needed"
-_MINIMUM = "use wengert.scipy.optimize.minimize, whose solution has its derivative"
-_SCALAR_MINIMUM = "use wengert.scipy.optimize.minimize_scalar, whose solution has its derivative"
-_ROOT = "use wengert.scipy.optimize.root_scalar, whose solution has its derivative"
+_SOLUTION = "use wengert.scipy.optimize.{}, whose solution has its derivative"
+_INTEGRALS = "cubature", "dblquad", "nquad", "quad", "quad_vec", "tanhsinh", "tplquad"
 #: other functions of SciPy that iterate to convergence on traced values, by module: what to write instead
 ITERATIVE = {
     "scipy.optimize": {
-        "bracket": _SCALAR_MINIMUM,
+        "bracket": _SOLUTION.format("minimize_scalar"),
         "line_search": "write the step as a function of the point, or pass wengert.stop_gradient(step)",
     },
     "scipy.optimize.elementwise": {
-        "bracket_root": _ROOT,
-        "bracket_minimum": _MINIMUM,
+        "bracket_root": _SOLUTION.format("root_scalar"),
+        "bracket_minimum": _SOLUTION.format("minimize"),
     },
     "scipy.integrate": {
-        **{
-            name: _INTEGRAL.format(name)
-            for name in ("cubature", "dblquad", "nquad", "quad", "quad_vec", "tanhsinh", "tplquad")
-        },
-        "nsum": _TERMS,
+        **{name: f"use wengert.scipy.integrate.{name}, whose result has its derivative" for name in _INTEGRALS},
+        "nsum": "write a sum over as many terms as needed",
     },
     "scipy.differentiate": {name: f"use wengert.{name}" for name in ("derivative", "hessian", "jacobian")},
 }

@@ -363,22 +363,10 @@ def _view(x, *args, **kwargs):
 
 
 ARRAY_METHODS = {
-    "copy": _copy,
-    "reshape": _reshape,
-    "transpose": _transpose,
-    "flatten": _flatten,
-    "astype": _astype,
-    "clip": _clip,
-    "choose": _choose,
-    "compress": _compress,
-    "conj": conj,
-    "conjugate": conj,
-    "fill": _fill,
-    "item": _item,
-    "partition": _partition,
-    "put": _put,
-    "sort": _sort,
-    "to_device": _to_device,
-    "tolist": _tolist,
-    "view": _view,
+    fun.__name__.removeprefix("_"): fun
+    for fun in (
+        _astype, _choose, _clip, _compress, _copy, _fill, _flatten, _item, _partition, _put, _reshape, _sort,
+        _to_device, _tolist, _transpose, _view, conj,
+    )
 }
+ARRAY_METHODS["conjugate"] = conj
