@@ -37,7 +37,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
-from functools import reduce
+from functools import reduce, wraps
 from typing import Any
 
 import numpy as np
@@ -62,8 +62,9 @@ ufunc_methods: dict[tuple[Any, str], Any] = {}
 
 #: columns with facts other than the rule: keywords of the declaring functions and of `facts`
 FACTS = (
-    "batching", "complex_parts", "continuous", "dependence", "expansion", "fills_zeros", "lowering", "native",
-    "rank_one", "scalars", "selects", "slope", "taylor", "watch", "work",
+    "batching", "choices", "complex_parts", "condition", "continuous", "dependence", "expansion", "fills_zeros",
+    "fits", "lowering", "native", "rank_one", "scalars", "selects", "simpler", "slope", "taylor", "unheeded", "watch",
+    "work",
 )  # fmt: skip
 
 #: default dependence pattern by kind of row
@@ -194,7 +195,7 @@ class Primitive:
     fits : callable or None
         Returns whether `choices` applies to a call with ``(*args, **kwargs)``.
     condition : int or None
-        Position of an argument whose elements matter only by their truth values.
+        Position of an argument whose elements matter only by their truth values, so that it may hold floats.
     is_formula : bool
         ``composed`` only: the body agrees with the function within rounding only, so the value is the function's own.
     simpler : callable or None
@@ -360,11 +361,30 @@ def facts(*funs, **columns) -> None:
             setattr(declared(fun), name, fact)
 
 
+def or_decorator(declare: Callable) -> Callable:
+    """Let a declaring function that takes a body be called without one: it then returns a decorator of the body."""
+
+    @wraps(declare)
+    def declaring(fun, body=None, **facts):
+        if body is not None:
+            return declare(fun, body, **facts)
+
+        def decorate(body):
+            declare(fun, body, **facts)
+            return body
+
+        return decorate
+
+    return declaring
+
+
+@or_decorator
 def composed(fun, body: Callable, **facts) -> Primitive:
     """Declare a function by an equivalent body of other functions, which computes the same bits."""
     return _add(fun, Primitive(fun, "composed", variadic=body, signature=(0, body), **facts))
 
 
+@or_decorator
 def by_formula(fun, body: Callable, **facts) -> Primitive:
     """Declare a function by a formula of other functions, which computes the same value within rounding.
 
@@ -375,34 +395,10 @@ def by_formula(fun, body: Callable, **facts) -> Primitive:
     return row
 
 
-def constant(*funs, static: bool = False) -> None:
-    """Declare functions that are locally constant: plain results, zero derivatives.
-
-    With `static`, results depend only on shapes and dtypes.
-    """
+def constant(*funs, **columns) -> None:
+    """Declare functions that are locally constant: plain results, zero derivatives."""
     for fun in funs:
-        _add(fun, Primitive(fun, "constant", curvature="none", static=static))
-
-
-def choosing(fun, *positions: int, fits: Callable | None = None) -> None:
-    """Declare the arguments that select among values without changing the result's shape (in calls that `fits`)."""
-    rows[fun].choices = frozenset(positions)
-    rows[fun].fits = fits
-
-
-def conditional(fun, position: int) -> None:
-    """Declare that only the truth values of the elements of this argument matter, so it may hold floats."""
-    rows[fun].condition = position
-
-
-def simpler(fun, body: Callable) -> None:
-    """Declare a cheaper equivalent, which returns None if it does not apply; tried before the function is recorded."""
-    rows[fun].simpler = body
-
-
-def leave_unheeded(fun, *keywords: str) -> None:
-    """Declare keywords to drop from traced calls, since they only permit what such calls never do."""
-    rows[fun].unheeded = frozenset(keywords)
+        _add(fun, Primitive(fun, "constant", curvature="none", **columns))
 
 
 def refuse(fun, reason: str) -> None:
@@ -506,11 +502,6 @@ def conjugated(*funs) -> None:
     """
     for fun in funs:
         rows[fun].on_complex, rows[fun].adjoints = rows[fun].jvps, rows[fun].vjps
-
-
-def varies_on_complex(fun, body: Callable) -> None:
-    """Declare the replacement to call on complex arguments for a function that is constant on real ones only."""
-    rows[fun].on_complex = body
 
 
 def lookup(fun) -> Primitive | None:

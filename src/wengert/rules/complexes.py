@@ -18,7 +18,6 @@ from wengert.registry import (
     analytic,
     composed,
     conjugated,
-    constant,
     elementwise,
     facts,
     on_complex,
@@ -28,7 +27,7 @@ from wengert.registry import (
 )
 from wengert.rules import einsum, interpolation, kronecker, polynomials, reductions, shaping  # noqa: F401  (declares rows)
 from wengert.rules.broadcasting import aligned, conjugate
-from wengert.rules.composed import as_array, dispatched
+from wengert.rules.composed import as_array, dispatched, locally_constant
 from wengert.rules.elementwise import gap_of, gap_over_nan, power_wrt_base, power_wrt_exponent, sinc_partial, tie_share
 from wengert.rules.histograms import weighted_counts
 from wengert.rules.products import (
@@ -246,12 +245,13 @@ if has_matvec:
     )
 
 
-@dispatched
+@locally_constant
 def angle_of_reals(z, deg=False):
     """Return the angle of real values, 0 or pi: a separate function, as its derivative is zero."""
     return np.angle(z, deg)
 
 
+@composed(np.angle)
 def _angle(z, deg=False):
     z = as_array(z)
     if z.dtype.kind != "c":
@@ -260,6 +260,7 @@ def _angle(z, deg=False):
     return angle * (180 / np.pi) if deg else angle
 
 
+@composed(np.real_if_close)
 def _real_if_close(a, tol=100):
     a = as_array(a)
     if a.dtype.kind != "c":
@@ -268,15 +269,12 @@ def _real_if_close(a, tol=100):
     return a.real if np.all(np.absolute(a.imag) < tol) else a
 
 
+@composed(np.sort_complex)
 def _sort_complex(a):
     a = np.sort(as_array(a))
     return a if a.dtype.kind == "c" else a.astype(complex)
 
 
-constant(angle_of_reals)
 composed(np.real, lambda val: as_array(val).real, taylor=COEFFICIENTWISE)
 composed(np.imag, lambda val: as_array(val).imag, taylor=COEFFICIENTWISE)
-composed(np.real_if_close, _real_if_close)
-composed(np.sort_complex, _sort_complex)
-composed(np.angle, _angle)
 analytic(np.real, np.imag, np.angle, np.real_if_close, np.sort_complex)

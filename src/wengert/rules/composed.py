@@ -14,6 +14,7 @@ from wengert.rules.shapes import moved_axis, ndim_of, raveled, reshaped, shape_o
 from wengert.rules.taylor import COEFFICIENTWISE
 
 
+@composed(np.block)
 def _block(arrays):
     """Join the innermost lists along the last axis, the next enclosing level along the axis before it, and so on."""
     depth = _depth(arrays)
@@ -39,10 +40,12 @@ def _leaves(item):
         yield item
 
 
+@composed(np.copyto, watch="store")
 def _copyto(dst, src, casting="same_kind", where=True):
     dst[...] = src if where is True else np.where(where, src, dst)
 
 
+@composed(np.fill_diagonal, watch="store")
 def _fill_diagonal(a, val, wrap=False):
     shape = shape_of(a)
     if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
@@ -60,6 +63,7 @@ def store(a, places, values):
     a[np.unravel_index(places, shape_of(a))] = values
 
 
+@composed(np.put, watch="store")
 def _put(a, ind, v, mode="raise"):
     n, places = np.size(a), raveled(ind)
     if places.dtype.kind not in "biu":
@@ -71,17 +75,20 @@ def _put(a, ind, v, mode="raise"):
     store(a, places, as_array(v))
 
 
+@composed(np.putmask, watch="store")
 def _putmask(a, mask, values):
     values = as_array(values)
     a[...] = np.where(mask, np.resize(values, shape_of(a)) if ndim_of(values) else values, a)
 
 
+@composed(np.place, watch="store")
 def _place(arr, mask, vals):
     places = np.flatnonzero(mask)
     if len(places):
         store(arr, places, as_array(vals))
 
 
+@composed(np.put_along_axis, watch="store")
 def _put_along_axis(arr, indices, values, axis):
     if axis is None:
         return store(arr, take_elements(np.arange(np.size(arr)), indices), values)
@@ -91,6 +98,7 @@ def _put_along_axis(arr, indices, values, axis):
     arr[tuple(index)] = values
 
 
+@composed(np.meshgrid)
 def _meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
     arrays = [reshaped(as_array(x), (1,) * i + (-1,) + (1,) * (len(xi) - 1 - i)) for i, x in enumerate(xi)]
     if indexing == "xy" and len(xi) > 1:
@@ -100,6 +108,7 @@ def _meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
     return tuple(np.copy(x, order="C") for x in arrays) if copy else tuple(arrays)
 
 
+@composed(np.broadcast_arrays)
 def _broadcast_arrays(*args, subok=False):
     args = [as_array(x) for x in args]
     shape = np.broadcast_shapes(*[shape_of(x) for x in args])
@@ -124,6 +133,7 @@ def _at_least(ndim):
     return body
 
 
+@composed(np.select)
 def _select(condlist, choicelist, default=0):
     result = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist)):
@@ -132,6 +142,7 @@ def _select(condlist, choicelist, default=0):
     return result
 
 
+@composed(np.piecewise)
 def _piecewise(x, condlist, funclist, *args, **kw):
     x = as_array(x)
     of_x, is_number = shape_of(x), ndim_of(x) == 0
@@ -160,6 +171,7 @@ def _piecewise(x, condlist, funclist, *args, **kw):
     return reshaped(y, of_x)
 
 
+@composed(np.choose)
 def _choose(a, choices, out=None, mode="raise"):
     index = as_array(a)
     choices = [as_array(choice) for choice in choices]
@@ -176,6 +188,7 @@ def _choose(a, choices, out=None, mode="raise"):
     return y[()] if len(choices) > 1 else np.broadcast_to(y, np.broadcast_shapes(shape_of(y), shape_of(index))) + 0.0
 
 
+@composed(np.apply_along_axis)
 def _apply_along_axis(func1d, axis, arr, *args, **kwargs):
     arr = as_array(arr)
     axis = normalize_axis_index(axis, ndim_of(arr))
@@ -188,6 +201,7 @@ def _apply_along_axis(func1d, axis, arr, *args, **kwargs):
     return np.transpose(y, (*range(axis), *range(rest, rest + own), *range(axis, rest)))
 
 
+@composed(np.apply_over_axes)
 def _apply_over_axes(func, a, axes):
     y = as_array(a)
     n = ndim_of(y)
@@ -200,6 +214,7 @@ def _apply_over_axes(func, a, axes):
     return y
 
 
+@composed(np.trim_zeros)
 def _trim_zeros(filt, trim="fb"):
     filt = as_array(filt)
     if ndim_of(filt) != 1:
@@ -210,6 +225,7 @@ def _trim_zeros(filt, trim="fb"):
     return filt[start if "f" in trim else 0 : stop if "b" in trim or ("f" in trim and not len(places)) else len(filt)]
 
 
+@composed(np.modf)
 def _modf(x):
     """Take the fraction from ``fmod``, which keeps the sign of zero; infinities have fraction 0."""
     x = as_array(x)
@@ -217,6 +233,7 @@ def _modf(x):
     return as_dtype(fraction, x.dtype)[()], np.trunc(x)
 
 
+@composed(np.nan_to_num)
 def _nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
     x = as_array(x)
     if x.dtype.kind == "c":
@@ -245,6 +262,7 @@ def as_dtype(x, dtype):
     return x if x.dtype == dtype else x.astype(dtype)
 
 
+@composed(np.trapezoid)
 def _trapezoid(y, x=None, dx=1.0, axis=-1):
     y = moved_axis(as_array(y), axis, -1)
     if x is not None:
@@ -275,6 +293,7 @@ def is_beyond_one(x):
     return np.greater(np.abs(x), 1)
 
 
+@composed(np.emath.power)
 def _emath_power(x, p):
     x, p = as_array(x), as_array(p)
     if x.dtype.kind != "c" and np.any(is_negative(x)):
@@ -293,6 +312,7 @@ def _is_called_by_scipy():
     return False
 
 
+@composed(np.lib.stride_tricks.sliding_window_view, taylor=COEFFICIENTWISE)
 def _sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=False):
     if writeable and not _is_called_by_scipy():
         raise UnsupportedFunctionError(
@@ -310,31 +330,11 @@ for name in ("sqrt", "log", "log2", "log10"):
 for name in ("arcsin", "arccos", "arctanh"):
     composed(getattr(np.emath, name), complex_outside(getattr(np, name), is_beyond_one))
 composed(np.emath.logn, lambda n, x: np.emath.log(x) / np.emath.log(n))
-composed(np.emath.power, _emath_power)
-composed(np.lib.stride_tricks.sliding_window_view, _sliding_window_view, taylor=COEFFICIENTWISE)
 analytic(np.lib.stride_tricks.sliding_window_view, np.emath.logn, np.emath.power)
 analytic(*(getattr(np.emath, name) for name in ("sqrt", "log", "log2", "log10", "arcsin", "arccos", "arctanh")))
-composed(np.block, _block)
-composed(np.copyto, _copyto, watch="store")
-composed(np.fill_diagonal, _fill_diagonal, watch="store")
-composed(np.put, _put, watch="store")
-composed(np.putmask, _putmask, watch="store")
-composed(np.place, _place, watch="store")
-composed(np.put_along_axis, _put_along_axis, watch="store")
-composed(np.meshgrid, _meshgrid)
-composed(np.broadcast_arrays, _broadcast_arrays)
 composed(np.atleast_1d, _at_least(1))
 composed(np.atleast_2d, _at_least(2))
 composed(np.atleast_3d, _at_least(3))
-composed(np.select, _select)
-composed(np.trapezoid, _trapezoid)
-composed(np.nan_to_num, _nan_to_num)
-composed(np.piecewise, _piecewise)
-composed(np.choose, _choose)
-composed(np.apply_along_axis, _apply_along_axis)
-composed(np.apply_over_axes, _apply_over_axes)
-composed(np.trim_zeros, _trim_zeros)
-composed(np.modf, _modf)
 composed(np.divmod, lambda x1, x2: (np.floor_divide(x1, x2), np.remainder(x1, x2)))
 
 
@@ -366,19 +366,21 @@ def dispatched(fun):
     return offering
 
 
-@dispatched
+def locally_constant(fun):
+    """Make `fun` dispatch, as `dispatched` does, and declare that its derivative is zero."""
+    made = dispatched(fun)
+    constant(made)
+    return made
+
+
+@locally_constant
 def exponent(x):
     """Return the exponent of ``frexp``."""
     return np.frexp(x)[1]
 
 
-constant(exponent)
-
-
+@composed(np.frexp)
 def _frexp(x):
     x = as_array(x)
     power = exponent(x)
     return np.ldexp(x, -power), power
-
-
-composed(np.frexp, _frexp)

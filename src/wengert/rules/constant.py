@@ -10,14 +10,14 @@ import numpy as np
 
 from wengert.dependence import Along, Reduced
 from wengert.features import fix
-from wengert.registry import constant, facts, refuse, varies_on_complex
+from wengert.registry import constant, facts, refuse
 from wengert.rules.complexes import unit
 
 # ---- step functions: rounding, signs, ulps
 
-constant(np.sign, np.floor, np.ceil, np.trunc, np.rint, np.floor_divide, np.spacing)
+constant(np.sign, on_complex=unit)
+constant(np.floor, np.ceil, np.trunc, np.rint, np.floor_divide, np.spacing)
 constant(np.round, np.around, *fix)
-varies_on_complex(np.sign, unit)
 
 # ---- comparisons and tests
 
@@ -43,21 +43,15 @@ constant(np.linalg.matrix_rank)
 facts(np.any, np.all, np.argmax, np.argmin, dependence=Reduced(), batching=True)
 facts(np.any, scalars="any")
 facts(np.all, scalars="all")
-facts(np.argsort, dependence=Along(), batching=True, native="argsort")
-facts(np.argmax, native="argmax")
-facts(np.argmin, native="argmin")
-facts(np.searchsorted, native="searchsorted")
-facts(np.digitize, native="digitize")
-facts(np.count_nonzero, native="count_nonzero")
+facts(np.argsort, dependence=Along(), batching=True)
+for name in "argsort argmax argmin searchsorted digitize count_nonzero allclose isposinf isneginf".split():
+    facts(getattr(np, name), native=name)
 facts(np.round, np.around, native="round")
-facts(np.allclose, native="allclose")
 facts(np.isfinite, lowering="finite")
 facts(np.isinf, lowering="infinite")
 facts(np.bitwise_and, lowering="and")
 facts(np.bitwise_or, lowering="or")
 facts(np.invert, lowering="not")
-facts(np.isposinf, native="isposinf")
-facts(np.isneginf, native="isneginf")
 
 # ---- results whose derivative is zero although they depend on traced values
 

@@ -17,7 +17,7 @@ from math import factorial, log, pi
 import numpy as np
 
 from wengert.dependence import Elementwise
-from wengert.registry import choosing, conditional, elementwise, positions, refuse, structural
+from wengert.registry import elementwise, positions, refuse, structural
 from wengert.rules import taylor
 from wengert.rules.broadcasting import aligned
 from wengert.rules.shapes import arctan2_partials, leading, logaddexp_partials, unbroadcast
@@ -333,9 +333,10 @@ elementwise(
     batching=True,
     native="where",
     lowering="select",
+    condition=0,
+    choices=frozenset((0,)),
+    fits=lambda *args: len(args) == 3,  # with one argument it is np.nonzero
 )
-conditional(np.where, 0)
-choosing(np.where, 0, fits=lambda *args: len(args) == 3)  # with one argument it is np.nonzero
 
 
 def clip_bounds(a_min, a_max, low, high):
@@ -343,12 +344,6 @@ def clip_bounds(a_min, a_max, low, high):
     low = a_min if low is np._NoValue else low
     high = a_max if high is np._NoValue else high
     return (-np.inf if low is None else low), (np.inf if high is None else high)
-
-
-def is_outside(a, a_min, a_max, low, high):
-    """Mask of where the value is clipped; a value equal to a bound is not."""
-    low, high = clip_bounds(a_min, a_max, low, high)
-    return (a < low) | (a > high)
 
 
 def is_low(a, low, high):
@@ -361,56 +356,34 @@ def is_high(a, low, high):
     return (a > high) | np.greater(low, high)
 
 
-def clip_wrt_value(
-    ybar, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue, casting="same_kind", order="K"
-):
-    return unbroadcast(np.where(is_outside(a, a_min, a_max, min, max), 0, ybar), a, leading(ybar, y))
+def clip_rules(which):
+    """Pullback and tangent of ``clip`` in operand `which`: 0 value, 1 lower bound, 2 upper bound."""
+
+    def kept(z, a, low, high):
+        """Return `z` where the operand is the result, else 0; a value equal to a bound is not clipped."""
+        if which == 0:
+            return np.where((a < low) | (a > high), 0, z)
+        return np.where(is_low(a, low, high) if which == 1 else is_high(a, low, high), z, 0)
+
+    def pull(
+        ybar, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue, casting="same_kind",
+        order="K",
+    ):  # fmt: skip
+        operands = (a, *clip_bounds(a_min, a_max, min, max))
+        return unbroadcast(kept(ybar, *operands), operands[which], leading(ybar, y))
+
+    def push(
+        t, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue, casting="same_kind", order="K"
+    ):
+        operands = (a, *clip_bounds(a_min, a_max, min, max))
+        return kept(aligned(t, operands[which], np.ndim(y)), *operands)
+
+    return pull, push
 
 
-def clip_wrt_low(
-    ybar, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue, casting="same_kind", order="K"
-):
-    low, high = clip_bounds(a_min, a_max, min, max)
-    return unbroadcast(np.where(is_low(a, low, high), ybar, 0), low, leading(ybar, y))
-
-
-def clip_wrt_high(
-    ybar, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue, casting="same_kind", order="K"
-):
-    low, high = clip_bounds(a_min, a_max, min, max)
-    return unbroadcast(np.where(is_high(a, low, high), ybar, 0), high, leading(ybar, y))
-
-
-def push_clip_value(
-    t, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue, casting="same_kind", order="K"
-):
-    return np.where(is_outside(a, a_min, a_max, min, max), 0, aligned(t, a, np.ndim(y)))
-
-
-def push_clip_low(
-    t, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue, casting="same_kind", order="K"
-):
-    low, high = clip_bounds(a_min, a_max, min, max)
-    return np.where(is_low(a, low, high), aligned(t, low, np.ndim(y)), 0)
-
-
-def push_clip_high(
-    t, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue, casting="same_kind", order="K"
-):
-    low, high = clip_bounds(a_min, a_max, min, max)
-    return np.where(is_high(a, low, high), aligned(t, high, np.ndim(y)), 0)
-
-
+pulls, pushes = zip(*map(clip_rules, range(3)))
 structural(
-    np.clip,
-    clip_wrt_value,
-    clip_wrt_low,
-    clip_wrt_high,
-    jvp=(push_clip_value, push_clip_low, push_clip_high),
-    curvature="none",
-    dependence=Elementwise(),
-    batching=True,
-    scalars="clip",
+    np.clip, *pulls, jvp=pushes, curvature="none", dependence=Elementwise(), batching=True, scalars="clip"
 )
 positions[np.clip] = {"min": 1, "max": 2}
 

@@ -221,6 +221,7 @@ def qr_along_matrix(t, y, a, mode):
     return packed_tangents(lead, dq, dr)
 
 
+@composed(np.linalg.qr)
 def _qr(a, mode="reduced"):
     a = as_array(a)
     if mode == "r":
@@ -231,4 +232,3 @@ def _qr(a, mode="reduced"):
 
 
 structural(packed_qr, qr_wrt_matrix, jvp=(qr_along_matrix,), native="qr", work="factorisation")
-composed(np.linalg.qr, _qr)

@@ -87,12 +87,14 @@ for fun, adjoint in ((np.fft.rfft, rfft_adjoint), (np.fft.irfft, irfft_adjoint))
 # ---- transforms of Hermitian-symmetric sequences
 
 
+@composed(np.fft.hfft)
 def _hfft(a, n=None, axis=-1, norm=None, out=None):
     a = as_array(a)
     n = 2 * (np.shape(a)[axis] - 1) if n is None else n
     return np.fft.irfft(np.conjugate(a), n, axis, inverse_norm(norm))
 
 
+@composed(np.fft.ihfft)
 def _ihfft(a, n=None, axis=-1, norm=None, out=None):
     return np.conjugate(np.fft.rfft(as_array(a), n, axis, inverse_norm(norm)))
 
@@ -156,8 +158,6 @@ MULTIDIMENSIONAL = {
     (np.fft.irfftn, np.fft.irfft2): _irfftn,
 }
 
-composed(np.fft.hfft, _hfft)
-composed(np.fft.ihfft, _ihfft)
 analytic(np.fft.hfft, np.fft.ihfft)
 for (of_all, of_two), body in MULTIDIMENSIONAL.items():
     composed(of_all, body)

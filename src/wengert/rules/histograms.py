@@ -73,6 +73,7 @@ def counts_and_edges(name, samples, bins, range, weights):
     return weighted_counts(as_array(weights), samples, bins, range), edges_of(samples, bins, range)
 
 
+@composed(np.histogram)
 def _histogram(a, bins=10, range=None, density=None, weights=None):
     weights = as_array(weights) if weights is not None else None
     counts, (edges,) = counts_and_edges("histogram", [a], bins, range, None if weights is None else np.ravel(weights))
@@ -81,6 +82,7 @@ def _histogram(a, bins=10, range=None, density=None, weights=None):
     return counts, edges
 
 
+@composed(np.histogramdd)
 def _histogramdd(sample, bins=10, range=None, density=None, weights=None, name="histogramdd"):
     sample = sample if isinstance(sample, (list, tuple)) else np.transpose(as_array(sample))
     counts, edges = counts_and_edges(name, list(sample), bins, range, weights)
@@ -92,6 +94,7 @@ def _histogramdd(sample, bins=10, range=None, density=None, weights=None, name="
     return counts, tuple(edges)
 
 
+@composed(np.histogram2d)
 def _histogram2d(x, y, bins=10, range=None, density=None, weights=None):
     if np.ndim(bins) == 1 and len(bins) not in (1, 2):
         bins = [bins, bins]
@@ -99,6 +102,7 @@ def _histogram2d(x, y, bins=10, range=None, density=None, weights=None):
     return (counts, *edges)
 
 
+@composed(np.histogram_bin_edges)
 def _histogram_bin_edges(a, bins=10, range=None, weights=None):
     if isinstance(bins, str):
         raise UnsupportedFunctionError(
@@ -113,9 +117,3 @@ def _histogram_bin_edges(a, bins=10, range=None, weights=None):
         low, high = low - 0.5, high + 0.5
     edges = np.arange(bins + 1, dtype=np.result_type(a, 0.0)) * ((high - low) / bins) + low
     return np.append(edges[:-1], high)  # the last edge is exact, as in linspace
-
-
-composed(np.histogram_bin_edges, _histogram_bin_edges)
-composed(np.histogram, _histogram)
-composed(np.histogram2d, _histogram2d)
-composed(np.histogramdd, _histogramdd)

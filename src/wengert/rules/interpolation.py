@@ -290,6 +290,7 @@ structural(
 # ---- differences
 
 
+@composed(np.ediff1d)
 def _ediff1d(ary, to_end=None, to_begin=None):
     steps = np.diff(np.ravel(as_array(ary)))
     ends = [as_dtype(np.ravel(as_array(end)), steps.dtype) for end in (to_begin, to_end) if end is not None]
@@ -317,6 +318,7 @@ def distances(points, axis_length):
     return steps[0]
 
 
+@composed(np.gradient)
 def _gradient(f, *varargs, axis=None, edge_order=1):
     """Central differences with one-sided ones at the ends: NumPy's formulas, concatenated instead of stored."""
     f = as_array(f)
@@ -371,6 +373,7 @@ def last_weights(d, e):
     return e / (d * (d + e)), -(e + d) / (d * e), (2.0 * e + d) / (e * (d + e))
 
 
+@composed(np.unwrap)
 def _unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     """Correct jumps by multiples of the period, which are constant for differentiation."""
     p = as_array(p)
@@ -384,14 +387,10 @@ def _unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     rest = rest + np.cumsum(mended, axis=axis)
     return np.concatenate([as_dtype(first, rest.dtype), rest], axis=axis)
 
-
-composed(np.unwrap, _unwrap)
-composed(np.ediff1d, _ediff1d)
-composed(np.gradient, _gradient)
-
 # ---- covariance
 
 
+@composed(np.cov)
 def _cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
     if dtype is not None:
         raise UnsupportedFunctionError("numpy.cov with dtype= has no rule: convert the samples with astype")
@@ -437,6 +436,7 @@ def variables(z, rowvar, position):
     return z if rowvar or (position and shape_of(z)[0] == 1) else z.T
 
 
+@composed(np.corrcoef)
 def _corrcoef(x, y=None, rowvar=True, *, dtype=None):
     c = _cov(x, y, rowvar, dtype=dtype)
     if ndim_of(c) == 0:
@@ -448,28 +448,28 @@ def _corrcoef(x, y=None, rowvar=True, *, dtype=None):
         np.clip(c.imag, -1, 1, out=c.imag)
     return c
 
-
-composed(np.cov, _cov)
-composed(np.corrcoef, _corrcoef)
-
 # ---- reductions that skip NaN
 
 
+@composed(np.nanprod)
 def _nanprod(a, axis=None, dtype=None, out=None, keepdims=False):
     a = as_array(a) if dtype is None else as_dtype(as_array(a), dtype)
     return np.prod(np.where(np.isnan(a), np.ones((), a.dtype), a), axis=axis, keepdims=keepdims)
 
 
+@composed(np.nancumsum)
 def _nancumsum(a, axis=None, dtype=None, out=None):
     a = as_array(a) if dtype is None else as_dtype(as_array(a), dtype)
     return np.cumsum(np.where(np.isnan(a), np.zeros((), a.dtype), a), axis=axis)
 
 
+@composed(np.nancumprod)
 def _nancumprod(a, axis=None, dtype=None, out=None):
     a = as_array(a) if dtype is None else as_dtype(as_array(a), dtype)
     return np.cumprod(np.where(np.isnan(a), np.ones((), a.dtype), a), axis=axis)
 
 
+@composed(np.nanvar)
 def _nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=np._NoValue):
     a = as_array(a) if dtype is None else as_dtype(as_array(a), dtype)
     ddof = ddof if correction is np._NoValue else correction
@@ -483,12 +483,6 @@ def _nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, corre
     return y if is_kept(keepdims) else np.squeeze(y, axis=from_end(axis, ndim_of(a)))[()]
 
 
+@composed(np.nanstd)
 def _nanstd(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=np._NoValue):
     return np.sqrt(_nanvar(a, axis, dtype, None, ddof, keepdims, correction=correction))
-
-
-composed(np.nanvar, _nanvar)
-composed(np.nanstd, _nanstd)
-composed(np.nanprod, _nanprod)
-composed(np.nancumsum, _nancumsum)
-composed(np.nancumprod, _nancumprod)

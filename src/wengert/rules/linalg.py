@@ -18,9 +18,9 @@ import numpy as np
 from wengert.dependence import MATRIXWISE, SYSTEMS, Contraction
 from wengert.errors import NonSmoothError
 from wengert.features import lapack_loop
-from wengert.registry import composed, constant, facts, strong, strong_matmul, structural
+from wengert.registry import composed, facts, strong, strong_matmul, structural
 from wengert.rules import expansions, taylor
-from wengert.rules.composed import as_array, dispatched
+from wengert.rules.composed import as_array, dispatched, locally_constant
 from wengert.rules.products import adjoint, transposed
 from wengert.rules.reductions import diagonal_mask, products_of_others
 from wengert.rules.shapes import leading, moved_axis, ndim_of, raveled, reshaped, shape_of, unbroadcast
@@ -129,13 +129,12 @@ def rounding(x):
     return 8 * max(shape_of(x)[-2:]) * float(np.finfo(x.dtype).eps)
 
 
-@dispatched
+@locally_constant
 def size(x, axis):
     """Return the largest absolute value along kept axes, for thresholds; constant for differentiation."""
     return np.max(np.abs(x), axis=axis, keepdims=True, initial=0)
 
 
-constant(size)
 facts(size, native="size")
 
 
@@ -415,6 +414,7 @@ structural(
 )
 
 
+@composed(np.linalg.tensorsolve)
 def _tensorsolve(a, b, axes=None):
     a, b = as_array(a), as_array(b)
     if axes is not None:
@@ -424,6 +424,7 @@ def _tensorsolve(a, b, axes=None):
     return reshaped(x, shape)
 
 
+@composed(np.linalg.tensorinv)
 def _tensorinv(a, ind=2):
     if ind <= 0:
         raise ValueError("numpy.linalg.tensorinv: ind must be positive")
@@ -431,10 +432,6 @@ def _tensorinv(a, ind=2):
     shape = shape_of(a)
     inverse = np.linalg.inv(reshaped(a, (math.prod(shape[ind:]), -1)))
     return reshaped(inverse, shape[ind:] + shape[:ind])
-
-
-composed(np.linalg.tensorsolve, _tensorsolve)
-composed(np.linalg.tensorinv, _tensorinv)
 
 # ---- determinants
 
@@ -516,6 +513,7 @@ def slogdet_tangent(t, y, a):
 SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
 
 
+@composed(np.linalg.slogdet, taylor=taylor.log_determinant)
 def _slogdet(a):
     a = as_array(a)
     sign, logarithm = unpacked(packed_slogdet(a), *slogdet_shapes(a))
@@ -524,4 +522,3 @@ def _slogdet(a):
 
 
 structural(packed_slogdet, slogdet_wrt_matrix, jvp=(slogdet_tangent,), scalars="log determinant", work="factorisation")
-composed(np.linalg.slogdet, _slogdet, taylor=taylor.log_determinant)

@@ -29,6 +29,7 @@ def without_leading_zero(p):
     return p
 
 
+@composed(np.polyval)
 def _polyval(p, x):
     y = np.zeros_like(x)
     for coefficient in p.coeffs if isinstance(p, np.poly1d) else as_array(p):
@@ -42,20 +43,24 @@ def extended(p, n):
     return np.concatenate([np.zeros(missing, p.dtype), p]) if missing > 0 else p
 
 
+@composed(np.polyadd)
 def _polyadd(a1, a2):
     a1, a2 = coefficients(a1), coefficients(a2)
     return extended(a1, len(a2)) + extended(a2, len(a1))
 
 
+@composed(np.polysub)
 def _polysub(a1, a2):
     a1, a2 = coefficients(a1), coefficients(a2)
     return extended(a1, len(a2)) - extended(a2, len(a1))
 
 
+@composed(np.polymul)
 def _polymul(a1, a2):
     return np.convolve(without_leading_zero(a1), without_leading_zero(a2))
 
 
+@composed(np.polydiv)
 def _polydiv(u, v):
     u, v = coefficients(u) + 0.0, coefficients(v) + 0.0
     scale, n = 1.0 / v[0], len(v)
@@ -69,6 +74,7 @@ def _polydiv(u, v):
     return np.stack(quotient) if quotient else np.zeros_like(rest[:1]), rest
 
 
+@composed(np.polyder)
 def _polyder(p, m=1):
     p = coefficients(p)
     if m < 0:
@@ -78,6 +84,7 @@ def _polyder(p, m=1):
     return p
 
 
+@composed(np.polyint)
 def _polyint(p, m=1, k=None):
     p, m = coefficients(p), int(m)
     if m < 0:
@@ -92,6 +99,7 @@ def _polyint(p, m=1, k=None):
     return p
 
 
+@composed(np.poly)
 def _poly(seq_of_zeros):
     zeros = coefficients(seq_of_zeros)
     if np.ndim(zeros) == 2:
@@ -105,6 +113,7 @@ def _poly(seq_of_zeros):
     return p
 
 
+@composed(np.vander)
 def _vander(x, N=None, increasing=False):
     x = as_array(x)
     if np.ndim(x) != 1:
@@ -116,6 +125,7 @@ def _vander(x, N=None, increasing=False):
     return np.stack(columns if increasing else columns[::-1], axis=1)[:, : len(x) if N is None else N]
 
 
+@composed(np.polyfit)
 def _polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
     x, rhs = as_array(x) + 0.0, as_array(y) + 0.0
     if np.ndim(deg):
@@ -149,18 +159,6 @@ def _polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
         raise ValueError("the number of data points must exceed order to scale the covariance matrix")
     factor = 1 if cov == "unscaled" else residuals / (len(x) - (deg + 1))
     return c, (base if np.ndim(rhs) == 1 else base[:, :, None]) * factor
-
-
-composed(np.polyval, _polyval)
-composed(np.polyadd, _polyadd)
-composed(np.polysub, _polysub)
-composed(np.polymul, _polymul)
-composed(np.polydiv, _polydiv)
-composed(np.polyder, _polyder)
-composed(np.polyint, _polyint)
-composed(np.poly, _poly)
-composed(np.vander, _vander)
-composed(np.polyfit, _polyfit)
 
 # ---- roots
 

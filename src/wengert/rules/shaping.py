@@ -16,20 +16,7 @@ import numpy as np
 from wengert.dependence import Along, Elementwise, Moved, Reduced, Scattered
 from wengert.errors import UnsupportedFunctionError
 from wengert.features import has_astype, has_unstack
-from wengert.registry import (
-    choosing,
-    composed,
-    conditional,
-    constant,
-    facts,
-    leave_unheeded,
-    linear,
-    rearrangement,
-    simpler,
-    strong,
-    structural,
-    view,
-)
+from wengert.registry import composed, constant, facts, linear, rearrangement, strong, structural, view
 from wengert.rules import taylor
 from wengert.rules.broadcasting import (
     aligned,
@@ -39,7 +26,7 @@ from wengert.rules.broadcasting import (
     source_ids,
     take_elements,
 )
-from wengert.rules.composed import as_array, dispatched
+from wengert.rules.composed import as_array, dispatched, locally_constant
 from wengert.rules.shapes import (
     from_end,
     is_kept,
@@ -132,12 +119,9 @@ def copy_of_batch(x, order="K"):
 
 
 rearrangement(np.copy, np.roll, np.tile, np.repeat, np.resize, np.delete, np.take, np.take_along_axis)
-simpler(np.copy, copy_by_kernel)
-facts(np.copy, batching=copy_of_batch, lowering="copy")
-choosing(np.take, 1)
-choosing(np.take_along_axis, 1)
-facts(np.take, native="take")
-facts(np.take_along_axis, native="take_along_axis")
+facts(np.copy, simpler=copy_by_kernel, batching=copy_of_batch, lowering="copy")
+facts(np.take, choices=frozenset((1,)), native="take")
+facts(np.take_along_axis, choices=frozenset((1,)), native="take_along_axis")
 rearrangement(np.tril, np.triu, np.diag, np.diagflat)
 facts(np.tril, np.triu, np.diag, np.diagflat, fills_zeros=True)
 rearrangement(np.vstack, np.hstack, np.dstack, np.column_stack, sequence=True)
@@ -175,10 +159,6 @@ def push_concatenate(ts, y, arrays, axis=0, out=None, *, dtype=None):
     return np.concatenate(ts, axis=-1 if axis is None else from_end(axis, ndim_of(y))[0])
 
 
-def push_stack(ts, y, arrays, axis=0, out=None, *, dtype=None):
-    return np.stack(ts, axis=from_end(axis, ndim_of(y))[0])
-
-
 def concatenate_batch(arrays, axis=0):
     axes = None if axis is None else batch_axes(axis, max(1, ndim_of(arrays[0]) - 1))
     return None if axes is None else np.concatenate(arrays, axis=axes[0])
@@ -189,109 +169,80 @@ def stack_batch(arrays, axis=0):
     return None if axes is None else np.stack(arrays, axis=axes[0])
 
 
-structural(
-    np.concatenate,
-    concatenate_wrt_arrays,
-    jvp=(push_concatenate,),
-    sequence=True,
-    curvature="none",
-    batching=concatenate_batch,
-    dependence=Moved(),
-    lowering="moved",
-)
+structural(np.concatenate, concatenate_wrt_arrays, jvp=(push_concatenate,), sequence=True, curvature="none")
 structural(
     np.stack,
     stack_wrt_arrays,
-    jvp=(push_stack,),
+    jvp=(lambda ts, y, arrays, axis=0, out=None, *, dtype=None: np.stack(ts, axis=from_end(axis, ndim_of(y))[0]),),
     sequence=True,
     curvature="none",
-    batching=stack_batch,
-    dependence=Moved(),
-    lowering="stack",
 )
+facts(np.concatenate, batching=concatenate_batch, dependence=Moved(), lowering="moved")
+facts(np.stack, batching=stack_batch, dependence=Moved(), lowering="stack")
 
 
-def append_parts(ybar, y, arr, values, axis):
-    """Cotangents of both operands of ``append``, which flattens them without an axis."""
-    if axis is None:
-        arr, values = raveled(arr), raveled(values)
-    return concatenate_wrt_arrays(ybar, y, (arr, values), -1 if axis is None else axis)
+def append_rules(which):
+    """Pullback and tangent of ``append`` in operand `which`; without an axis it flattens both."""
+
+    def pull(ybar, y, arr, values, axis=None):
+        operands = (arr, values) if axis is not None else (raveled(arr), raveled(values))
+        part = concatenate_wrt_arrays(ybar, y, operands, -1 if axis is None else axis)[which]
+        return reshaped(part, lead_shape(ybar, y) + shape_of((arr, values)[which]))
+
+    def push(t, y, arr, values, axis=None):
+        own, other = (arr, values) if which == 0 else (values, arr)
+        nothing = np.zeros(lead_shape(t, own) + shape_of(other), dtype=t.dtype)
+        return push_concatenate((t, nothing) if which == 0 else (nothing, t), y, (arr, values), axis)
+
+    return pull, push
 
 
-def append_wrt_array(ybar, y, arr, values, axis=None):
-    return reshaped(append_parts(ybar, y, arr, values, axis)[0], lead_shape(ybar, y) + shape_of(arr))
+pulls, pushes = zip(append_rules(0), append_rules(1))
+structural(np.append, *pulls, jvp=pushes, curvature="none", dependence=Moved((0, 1)))
+
+# ---- elements that are moved
 
 
-def append_wrt_values(ybar, y, arr, values, axis=None):
-    return reshaped(append_parts(ybar, y, arr, values, axis)[1], lead_shape(ybar, y) + shape_of(values))
+def moving(fun, *sources, **columns):
+    """Declare a function that moves elements of its arguments, by a source for each argument or None.
+
+    ``source(y, *args, **kwargs)`` returns the 1-based source of each element of the result, 0 for elements from
+    elsewhere, and the argument.
+    """
+
+    def rules(source):
+        def pull(ybar, y, *args, **kwargs):
+            return scatter_to_source(ybar, *source(y, *args, **kwargs))
+
+        def push(t, y, *args, **kwargs):
+            return gather_from_source(t, *source(y, *args, **kwargs))
+
+        return pull, push
+
+    pulls, pushes = zip(*[(None, None) if source is None else rules(source) for source in sources])
+    row = structural(fun, *pulls, jvp=pushes, curvature="none", **columns)
+    row.signature = (1, *filter(None, sources))
 
 
-def push_append_array(t, y, arr, values, axis=None):
-    nothing = np.zeros(lead_shape(t, arr) + shape_of(values), dtype=t.dtype)
-    return push_concatenate((t, nothing), y, (arr, values), axis)
+def array_sources(y, arr, obj, values, axis=None):
+    return np.insert(source_ids(arr), obj, np.zeros(shape_of(values), dtype=int), axis=axis), arr
 
 
-def push_append_values(t, y, arr, values, axis=None):
-    nothing = np.zeros(lead_shape(t, values) + shape_of(arr), dtype=t.dtype)
-    return push_concatenate((nothing, t), y, (arr, values), axis)
+def value_sources(y, arr, obj, values, axis=None):
+    return np.insert(np.zeros(shape_of(arr), dtype=int), obj, source_ids(values), axis=axis), values
 
 
-structural(
-    np.append,
-    append_wrt_array,
-    append_wrt_values,
-    jvp=(push_append_array, push_append_values),
-    curvature="none",
-    dependence=Moved((0, 1)),
-)
+def compressed_sources(y, condition, a, axis=None, out=None):
+    return np.compress(condition, source_ids(a), axis=axis), a
 
 
-def array_sources(arr, obj, values, axis):
-    """Return the 1-based source in `arr` of each element of the result, 0 for inserted elements."""
-    return np.insert(source_ids(arr), obj, np.zeros(shape_of(values), dtype=int), axis=axis)
+def extracted_sources(y, condition, arr):
+    return np.extract(condition, source_ids(arr)), arr
 
 
-def value_sources(arr, obj, values, axis):
-    """Return the 1-based source in `values` of each element of the result, 0 for elements of the array."""
-    return np.insert(np.zeros(shape_of(arr), dtype=int), obj, source_ids(values), axis=axis)
-
-
-structural(
-    np.insert,
-    lambda ybar, y, arr, obj, values, axis=None: scatter_to_source(ybar, array_sources(arr, obj, values, axis), arr),
-    None,
-    lambda ybar, y, arr, obj, values, axis=None: scatter_to_source(ybar, value_sources(arr, obj, values, axis), values),
-    jvp=(
-        lambda t, y, arr, obj, values, axis=None: gather_from_source(t, array_sources(arr, obj, values, axis), arr),
-        None,
-        lambda t, y, arr, obj, values, axis=None: gather_from_source(t, value_sources(arr, obj, values, axis), values),
-    ),
-    curvature="none",
-    dependence=Moved((0, 2)),
-)
-
-# ---- selection by a condition, the first argument
-
-
-def compress_wrt_array(ybar, y, condition, a, axis=None, out=None):
-    return scatter_to_source(ybar, np.compress(condition, source_ids(a), axis=axis), a)
-
-
-def push_compress(t, y, condition, a, axis=None, out=None):
-    return gather_from_source(t, np.compress(condition, source_ids(a), axis=axis), a)
-
-
-structural(np.compress, None, compress_wrt_array, jvp=(None, push_compress), curvature="none", dependence=Moved((1,)))
-conditional(np.compress, 0)
-structural(
-    np.extract,
-    None,
-    lambda ybar, y, condition, arr: scatter_to_source(ybar, np.extract(condition, source_ids(arr)), arr),
-    jvp=(None, lambda t, y, condition, arr: gather_from_source(t, np.extract(condition, source_ids(arr)), arr)),
-    curvature="none",
-    dependence=Moved((1,)),
-)
-conditional(np.extract, 0)
+moving(np.insert, array_sources, None, value_sources, dependence=Moved((0, 2)))
+moving(np.compress, None, compressed_sources, condition=0, dependence=Moved((1,)))
+moving(np.extract, None, extracted_sources, condition=0, dependence=Moved((1,)))
 
 # ---- sorting: the derivative follows the permutation
 
@@ -306,36 +257,19 @@ def sorted_places(a, axis, **descending):
     return np.take_along_axis(source_ids(a), order, axis)
 
 
-def sort_wrt_array(ybar, y, a, axis=-1, kind=None, order=None, *, stable=None, **descending):
-    return scatter_to_source(ybar, sorted_places(a, axis, **descending), a)
+def sorted_sources(y, a, axis=-1, kind=None, order=None, *, stable=None, **descending):
+    return sorted_places(a, axis, **descending), a
 
 
-def push_sort(t, y, a, axis=-1, kind=None, order=None, *, stable=None, **descending):
-    return gather_from_source(t, sorted_places(a, axis, **descending), a)
-
-
-structural(
-    np.sort, sort_wrt_array, jvp=(push_sort,), curvature="none", batching=True, dependence=Along(1), native="sort"
-)
-
-
-def partition_wrt_array(ybar, y, a, kth, axis=-1, kind="introselect", order=None):
-    return scatter_to_source(ybar, partitioned_places(y, a, axis), a)
-
-
-def push_partition(t, y, a, kth, axis=-1, kind="introselect", order=None):
-    return gather_from_source(t, partitioned_places(y, a, axis), a)
-
-
-def partitioned_places(y, a, axis):
-    """Return the 1-based source of each element of the partition `y`, by matching the ranks of `y` and `a`."""
-    if axis is None:
-        a, axis = raveled(a), -1
+def partitioned_sources(y, a, kth, axis=-1, kind="introselect", order=None):
+    """Match the ranks of the partition `y` and of `a`."""
+    line, axis = (raveled(a), -1) if axis is None else (a, axis)
     ranks = np.argsort(np.argsort(y, axis=axis, kind="stable"), axis=axis)
-    return np.take_along_axis(sorted_places(a, axis), ranks, axis)
+    return np.take_along_axis(sorted_places(line, axis), ranks, axis), a
 
 
-structural(np.partition, partition_wrt_array, jvp=(push_partition,), curvature="none", dependence=Along(2))
+moving(np.sort, sorted_sources, batching=True, dependence=Along(1), native="sort")
+moving(np.partition, partitioned_sources, dependence=Along(2))
 
 
 def ranked_places(a, axis):
@@ -495,21 +429,19 @@ for fun, (pulls, pushes) in {
         batching=True if fun is np.median else None,
         taylor=None if is_median else taylor.PIECEWISE_LINEAR,
         native={np.median: "median", np.quantile: "quantile", np.percentile: "percentile"}.get(fun),
+        unheeded=frozenset(("overwrite_input",)),  # the pullback reads the operand
     )
-    leave_unheeded(fun, "overwrite_input")  # the pullback reads the operand
 
 # ---- distinct elements: the derivative follows the first occurrence
 
 
-@dispatched
+@locally_constant
 def part_of_unique(ar, part, options):
     """Return a part of ``numpy.unique``: first indices (1), inverse indices (2) or counts (3)."""
     return np.array(np.unique(ar, True, True, True, **options)[part])
 
 
-constant(part_of_unique)
-
-
+@composed(np.unique)
 def _unique(ar, return_index=False, return_inverse=False, return_counts=False, axis=None, **options):
     ar = as_array(ar)
     options = {"axis": axis, **{name: x for name, x in options.items() if name != "sorted"}}
@@ -520,7 +452,6 @@ def _unique(ar, return_index=False, return_inverse=False, return_counts=False, a
     return found if len(found) > 1 else y
 
 
-composed(np.unique, _unique)
 composed(np.union1d, lambda ar1, ar2: _unique(np.concatenate([np.ravel(as_array(ar1)), np.ravel(as_array(ar2))])))
 
 # ---- padding and filling
@@ -528,8 +459,7 @@ composed(np.union1d, lambda ar1, ar2: _unique(np.concatenate([np.ravel(as_array(
 PAD_MODES = {"constant", "edge", "wrap", "reflect", "symmetric", "empty"}
 
 
-def pad_source(array, pad_width, mode, kwargs):
-    """Return the 1-based source of each element of the padded array, 0 for a constant."""
+def padded_sources(y, array, pad_width, mode="constant", **kwargs):
     if mode not in PAD_MODES or kwargs.get("reflect_type", "even") != "even":
         raise UnsupportedFunctionError(
             f"numpy.pad with mode={mode!r} computes the padding, which has no rule: "
@@ -537,7 +467,7 @@ def pad_source(array, pad_width, mode, kwargs):
         )
     if mode in ("constant", "empty"):
         mode, kwargs = "constant", {}
-    return np.pad(source_ids(array), pad_width, mode, **kwargs)
+    return np.pad(source_ids(array), pad_width, mode, **kwargs), array
 
 
 def pads_by_moving(array, pad_width, mode="constant", reflect_type=None, **kwargs):
@@ -545,19 +475,10 @@ def pads_by_moving(array, pad_width, mode="constant", reflect_type=None, **kwarg
     return mode in PAD_MODES - {"empty"} and reflect_type is None
 
 
-def pad_wrt_array(ybar, y, array, pad_width, mode="constant", **kwargs):
-    return scatter_to_source(ybar, pad_source(array, pad_width, mode, kwargs), array)
-
-
-def push_pad(t, y, array, pad_width, mode="constant", **kwargs):
-    return gather_from_source(t, pad_source(array, pad_width, mode, kwargs), array)
+moving(np.pad, padded_sources, dependence=Moved((0,), pads_by_moving), lowering="pad")
 
 
 def full_like_wrt_value(ybar, y, a, fill_value, dtype=None, order="K", subok=True, shape=None):
-    return unbroadcast(ybar, fill_value, leading(ybar, y))
-
-
-def full_wrt_value(ybar, y, shape, fill_value, dtype=None, order="C"):
     return unbroadcast(ybar, fill_value, leading(ybar, y))
 
 
@@ -565,42 +486,34 @@ def push_full_like(t, y, a, fill_value, dtype=None, order="K", subok=True, shape
     return aligned(t, fill_value, ndim_of(y))
 
 
-def push_full(t, y, shape, fill_value, dtype=None, order="C"):
-    return aligned(t, fill_value, ndim_of(y))
-
-
-structural(
-    np.pad, pad_wrt_array, jvp=(push_pad,), curvature="none", dependence=Moved((0,), pads_by_moving), lowering="pad"
-)
 structural(
     np.full_like, None, full_like_wrt_value, jvp=(None, push_full_like), curvature="none", dependence=Moved((0, 1))
 )
-structural(np.full, None, full_wrt_value, jvp=(None, push_full), curvature="none", dependence=Moved((1,)))
+structural(
+    np.full,
+    None,
+    lambda ybar, y, shape, fill_value, dtype=None, order="C": unbroadcast(ybar, fill_value, leading(ybar, y)),
+    jvp=(None, lambda t, y, shape, fill_value, dtype=None, order="C": aligned(t, fill_value, ndim_of(y))),
+    curvature="none",
+    dependence=Moved((1,)),
+)
 constant(np.zeros_like, np.ones_like, np.empty_like, static=True)
 
 # ---- weighted counts: the transpose of indexing
 
 
-def bincount_wrt_weights(ybar, y, x, weights=None, minlength=0):
-    return np.take(ybar, x, axis=-1)
-
-
-def push_bincount(t, y, x, weights=None, minlength=0):
-    return segment_sum(t, x, np.size(y))
-
-
 structural(
     np.bincount,
     None,
-    bincount_wrt_weights,
-    jvp=(None, push_bincount),
+    lambda ybar, y, x, weights=None, minlength=0: np.take(ybar, x, axis=-1),
+    jvp=(None, lambda t, y, x, weights=None, minlength=0: segment_sum(t, x, np.size(y))),
     curvature="none",
     dependence=Scattered(None, 0, 1),
     native="bincount",
     lowering="bincount",
+    choices=frozenset((0,)),
+    fits=lambda x, weights=None, minlength=0: np.all(np.less(x, minlength)),
 )
-
-choosing(np.bincount, 0, fits=lambda x, weights=None, minlength=0: np.all(np.less(x, minlength)))
 
 # ---- change of dtype
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from wengert.dependence import Along, Reduced
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import analytic, composed, constant, elementwise, facts, refuse, strong, structural
-from wengert.rules.composed import as_array, as_dtype, dispatched
+from wengert.registry import analytic, composed, elementwise, facts, refuse, strong, structural
+from wengert.rules.composed import as_array, as_dtype, dispatched, locally_constant
 from wengert.rules.shapes import from_end
 from wengert.rules.special import hurwitz, sp
 from wengert.rules.transcendental import lower_degree
@@ -19,14 +19,13 @@ from wengert.rules.transcendental import lower_degree
 # ---- logarithms of sums of exponentials
 
 
-@dispatched
+@locally_constant
 def peak(a, axis):
     """Return the maximum (0 if not finite) as a constant by which exponentials are scaled; it cancels in quotients."""
     top = np.max(a, axis=axis, keepdims=True, initial=-np.inf)
     return np.where(np.isfinite(top), top, 0.0)
 
 
-constant(peak)
 facts(peak, scalars="finite maximum")
 
 
@@ -36,12 +35,9 @@ def log_sum(a, b, axis):
     return sp.logsumexp(a, axis=axis, b=b, return_sign=True)[0]
 
 
-@dispatched
+@locally_constant
 def sign_of_sum(a, b, axis):
     return sp.logsumexp(a, axis=axis, b=b, return_sign=True)[1]
-
-
-constant(sign_of_sum)
 
 
 def exponentials(a, b, axis):
@@ -85,6 +81,7 @@ structural(
 )
 
 
+@composed("scipy.special.logsumexp")
 def _logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
     a = as_array(a)
     is_positive = b is None and not np.iscomplexobj(a)
@@ -100,9 +97,6 @@ def _logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
     if keepdims:
         parts = [np.expand_dims(part, axes) for part in parts]
     return tuple(parts) if return_sign else parts[0][()]
-
-
-composed("scipy.special.logsumexp", _logsumexp)
 
 
 @dispatched
@@ -173,6 +167,7 @@ elementwise(
 composed("scipy.special.polygamma", lambda n, x: polygamma(n, as_array(x)))
 
 
+@composed("scipy.special.multigammaln")
 def _multigammaln(a, d):
     a, d = as_array(a), np.asarray(d)[()]
     if np.ndim(d) or np.floor(d) != d:
@@ -182,8 +177,6 @@ def _multigammaln(a, d):
     terms = np.stack([sp.gammaln(a - (j - 1.0) / 2) for j in range(1, int(d) + 1)])
     return (d * (d - 1) * 0.25) * np.log(np.pi) + np.sum(terms, axis=0)
 
-
-composed("scipy.special.multigammaln", _multigammaln)
 
 EXACT = "exact=True counts integers, which have no derivative; omit it, or pass wengert.stop_gradient(x)"
 
@@ -196,15 +189,18 @@ def count_choices(body, n, k, exact):
     return np.where(inside, body(n, k), 0.0)[()]
 
 
+@composed("scipy.special.comb")
 def _comb(N, k, *, exact=False, repetition=False):
     n, k = as_array(N), as_array(k)
     return count_choices(sp.binom, n + k - 1 if repetition else n, k, exact)
 
 
+@composed("scipy.special.perm")
 def _perm(N, k, exact=False):
     return count_choices(lambda n, k: sp.poch(n - k + 1, k), as_array(N), as_array(k), exact)
 
 
+@composed("scipy.special.factorial")
 def _factorial(n, exact=False, extend="zero"):
     if exact:
         raise UnsupportedFunctionError(EXACT)
@@ -214,11 +210,6 @@ def _factorial(n, exact=False, extend="zero"):
         return y
     y = np.where(np.less(n, 0), 0.0, y)[()]
     return as_dtype(y, np.dtype(float)) if np.ndim(n) else y  # SciPy returns float64 for arrays
-
-
-composed("scipy.special.comb", _comb)
-composed("scipy.special.perm", _perm)
-composed("scipy.special.factorial", _factorial)
 
 # ---- the periodic sinc function
 
@@ -350,12 +341,14 @@ def orders(f, diff_n):
     return np.stack([f(order) for order in range(diff_n + 1)])
 
 
+@composed("scipy.special.sph_legendre_p")
 def _sph_legendre_p(n, m, theta, *, diff_n=0):
     if diff_n:
         raise UnsupportedFunctionError("scipy.special.sph_legendre_p with diff_n: differentiate the function itself")
     return np.expand_dims(spherical_legendre(n, m, as_array(theta)), 0)
 
 
+@composed("scipy.special.sph_harm_y")
 def _sph_harm_y(n, m, theta, phi, *, diff_n=0):
     if diff_n:
         raise UnsupportedFunctionError("scipy.special.sph_harm_y with diff_n: differentiate the function itself")
@@ -371,8 +364,6 @@ composed(
         lambda order: associated(n, m, as_array(z), branch_cut, norm, order), diff_n
     ),
 )
-composed("scipy.special.sph_legendre_p", _sph_legendre_p)
-composed("scipy.special.sph_harm_y", _sph_harm_y)
 
 # ---- refused
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from wengert.dependence import MATRIXWISE
 from wengert.features import cond_is_real
-from wengert.registry import composed, constant, strong, strong_matmul, structural
+from wengert.registry import composed, strong, strong_matmul, structural
 from wengert.rules.broadcasting import conjugate
-from wengert.rules.composed import as_array, as_dtype, dispatched
+from wengert.rules.composed import as_array, as_dtype, dispatched, locally_constant
 from wengert.rules.linalg import (
     as_columns,
     as_right_side,
@@ -200,6 +200,7 @@ def eigvalsh_along_matrix(t, y, a, UPLO="L"):
     return np.sum(strong(conjugate(v), strong_matmul(hermitian_read(t, a, UPLO), v)).real, axis=-2)
 
 
+@composed(np.linalg.eigh)
 def _eigh(a, UPLO="L"):
     a = as_array(a)
     w, v = unpacked(packed_eigh(a, UPLO), *eigh_shapes(a))
@@ -223,7 +224,6 @@ structural(
     native="eigvalsh",
     work="factorisation",
 )
-composed(np.linalg.eigh, _eigh)
 
 # ---- eigenvalues and eigenvectors of general matrices
 
@@ -289,6 +289,7 @@ def eigvals_along_matrix(t, y, a):
     return np.diagonal(strong_matmul(np.linalg.inv(v), strong_matmul(t, v)), axis1=-2, axis2=-1)
 
 
+@composed(np.linalg.eig)
 def _eig(a):
     a = as_array(a)
     return EigResult(*unpacked(packed_eig(a), *eigh_shapes(a)))
@@ -298,7 +299,6 @@ structural(packed_eig, eig_wrt_matrix, jvp=(eig_along_matrix,), work="factorisat
 structural(
     np.linalg.eigvals, eigvals_wrt_matrix, jvp=(eigvals_along_matrix,), dependence=MATRIXWISE, work="factorisation"
 )
-composed(np.linalg.eig, _eig)
 
 # ---- singular values and vectors
 
@@ -451,6 +451,7 @@ def svdvals_along_matrix(t, y, x):
     return np.sum(strong(conjugate(u), strong_matmul(t, adjoint(vh))).real, axis=-2)
 
 
+@composed(np.linalg.svd)
 def _svd(a, full_matrices=True, compute_uv=True):
     a = as_array(a)
     if not compute_uv:
@@ -475,9 +476,9 @@ structural(
     native="svdvals",
     work="factorisation",
 )
-composed(np.linalg.svd, _svd)
 
 
+@composed(np.linalg.cond)
 def _cond(x, p=None):
     x = as_array(x)
     if p in (None, 2, -2):
@@ -489,24 +490,18 @@ def _cond(x, p=None):
     dtype = x.real.dtype if cond_is_real() else x.dtype
     return as_dtype(np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(inverse, p, (-2, -1)), dtype)
 
-
-composed(np.linalg.cond, _cond)
-
 # ---- pseudo-inverse and least squares
 
 
 RCOND_REASON = "rcond discards singular values that are not 0: write it with numpy.linalg.svd"
 
 
-@dispatched
+@locally_constant
 def is_cut(a, p):
     """Return whether the pseudo-inverse omits singular values that are not 0."""
     rest = size(a - np.matmul(a, np.matmul(p, a)), (-2, -1))
     condition = np.linalg.norm(p, axis=(-2, -1), keepdims=True) * np.linalg.norm(a, axis=(-2, -1), keepdims=True)
     return np.any(rest > rounding(a) * condition * size(a, (-2, -1)))
-
-
-constant(is_cut)
 
 
 @dispatched
@@ -538,6 +533,7 @@ def pinv_along_matrix(t, y, a, rcond, rtol):
     return z + rows - strong_matmul(y, strong_matmul(a, rows))
 
 
+@composed(np.linalg.pinv)
 def _pinv(a, rcond=None, *, rtol=np._NoValue):
     a = as_array(a)
     p = pseudo_inverse(a, rcond, rtol)
@@ -554,7 +550,6 @@ structural(
     native="pinv",
     work="factorisation",
 )
-composed(np.linalg.pinv, _pinv)
 
 # least squares; packed results are rank, solution, singular values, residual sums of squares
 
@@ -639,6 +634,7 @@ def lstsq_along_right_side(t, y, a, b, rcond):
     return packed_tangents(lead, np.zeros_like(ds[..., :1]), dx, ds, along)
 
 
+@composed(np.linalg.lstsq)
 def _lstsq(a, b, rcond=None):
     a, b = as_array(a), as_array(b)
     flat = packed_lstsq(a, b, rcond)
@@ -658,4 +654,3 @@ structural(
     native="lstsq",
     work="factorisation",
 )
-composed(np.linalg.lstsq, _lstsq)

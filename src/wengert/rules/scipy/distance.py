@@ -13,7 +13,7 @@ import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import by_formula, composed, constant, refuse
-from wengert.rules.composed import as_array, dispatched, overrides_functions
+from wengert.rules.composed import as_array, dispatched, locally_constant, overrides_functions
 from wengert.rules.scipy.functions import Functions
 from wengert.rules.special import sp
 
@@ -204,37 +204,33 @@ def pdist_by_name(X, metric, options, *arrays):
     return distance.pdist.__wrapped__(X, metric, **dict(zip(options, arrays)))
 
 
-@dispatched
+@locally_constant
 def plain_cdist(XA, XB, metric, **options):
     return distance.cdist.__wrapped__(XA, XB, metric, **options)
 
 
-@dispatched
+@locally_constant
 def plain_pdist(X, metric, **options):
     return distance.pdist.__wrapped__(X, metric, **options)
 
 
-constant(plain_cdist, plain_pdist)
-
-
+@by_formula(cdist_by_name)
 def cdist_formula(XA, XB, metric, options, *arrays):
     options = dict(zip(options, arrays))
     return of_pairs(XA[:, None, :], XB[None, :, :], metric, lambda: np.concatenate([XA, XB]), options)
 
 
+@by_formula(pdist_by_name)
 def pdist_formula(X, metric, options, *arrays):
     i, j = np.triu_indices(np.shape(X)[0], 1)
     return of_pairs(X[i], X[j], metric, lambda: X, dict(zip(options, arrays)))
-
-
-by_formula(cdist_by_name, cdist_formula)
-by_formula(pdist_by_name, pdist_formula)
 
 
 def without_none(options):
     return {name: value for name, value in options.items() if value is not None}
 
 
+@composed(distance.cdist)
 def _cdist(XA, XB, metric="euclidean", *, p=None, V=None, VI=None, w=None, base=None, centered=None):
     options = without_none({"p": p, "V": V, "VI": VI, "w": w, "base": base, "centered": centered})
     XA, XB = as_array(XA), as_array(XB)
@@ -246,6 +242,7 @@ def _cdist(XA, XB, metric="euclidean", *, p=None, V=None, VI=None, w=None, base=
     return cdist_by_name(XA, XB, name, [*options], *options.values())
 
 
+@composed(distance.pdist)
 def _pdist(X, metric="euclidean", *, p=None, V=None, VI=None, w=None, base=None, centered=None):
     options = without_none({"p": p, "V": V, "VI": VI, "w": w, "base": base, "centered": centered})
     X = as_array(X)
@@ -257,14 +254,10 @@ def _pdist(X, metric="euclidean", *, p=None, V=None, VI=None, w=None, base=None,
         return plain_pdist(X, name, **options)
     return pdist_by_name(X, name, [*options], *options.values())
 
-
-composed(distance.cdist, _cdist)
-composed(distance.pdist, _pdist)
-
-
 # ---- square form
 
 
+@composed(distance.squareform)
 def _squareform(X, force="no", checks=True):
     """Convert between condensed and square distance matrices by indexing."""
     X = as_array(X)
@@ -284,9 +277,7 @@ def _squareform(X, force="no", checks=True):
     return X[np.triu_indices(np.shape(X)[0], 1)]
 
 
-composed(distance.squareform, _squareform)
-
-
+@composed(distance.directed_hausdorff)
 def _directed_hausdorff(u, v, rng=0):
     """Return the distance between the pair of points that SciPy selects, and their indices."""
     u, v = as_array(u), as_array(v)
@@ -294,10 +285,6 @@ def _directed_hausdorff(u, v, rng=0):
     return distance.euclidean(u[i], v[j]), i, j
 
 
-@dispatched
+@locally_constant
 def hausdorff_pair(u, v, rng):
     return np.array(distance.directed_hausdorff.__wrapped__(u, v, rng)[1:])
-
-
-constant(hausdorff_pair)
-composed(distance.directed_hausdorff, _directed_hausdorff)

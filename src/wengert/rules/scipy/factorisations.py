@@ -16,7 +16,7 @@ from wengert.dependence import MATRIXWISE
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import by_formula, composed, conjugated, constant, structural
 from wengert.rules import spectra, taylor
-from wengert.rules.composed import as_array, dispatched
+from wengert.rules.composed import as_array, dispatched, locally_constant
 from wengert.rules.factors import (
     cholesky_adjoint_wrt_cotangent,
     cholesky_adjoint_wrt_factor,
@@ -48,14 +48,11 @@ def plain(fun):
     return part
 
 
-@dispatched
+@locally_constant
 def signs(v, reference):
     """Return the sign of each column of `v` for which it matches that of `reference`."""
     inner = np.sum(np.conj(v) * reference, axis=-2)
     return np.where(inner.real < 0, -1.0, 1.0)
-
-
-constant(signs)
 
 
 def like(v, reference):
@@ -105,10 +102,12 @@ structural(cholesky_adjoint, cholesky_adjoint_wrt_factor, cholesky_adjoint_wrt_c
 conjugated(cholesky_factor, cholesky_adjoint)
 
 
+@composed(la.cholesky, on_complex=True)
 def _cholesky(a, lower=False, overwrite_a=False, check_finite=True):
     return cholesky_factor(as_array(a), bool(lower))
 
 
+@composed(la.cho_factor, on_complex=True)
 def _cho_factor(a, lower=False, overwrite_a=False, check_finite=True):
     a = as_array(a)
     factor = cholesky_factor(a, bool(lower))
@@ -122,16 +121,12 @@ def keeps_unused_triangle():
     return bool(la.cho_factor.__wrapped__(np.array([[4.0, 1.0], [0.5, 3.0]]))[0][1, 0])
 
 
+@formula("cho_solve")
 def _cho_solve(c_and_lower, b, overwrite_b=False, check_finite=True):
     c, lower = c_and_lower
     for trans in "NC" if lower else "CN":
         b = solve_triangular(c, b, trans, lower)
     return b
-
-
-composed(la.cholesky, _cholesky, on_complex=True)
-composed(la.cho_factor, _cho_factor, on_complex=True)
-formula("cho_solve", _cho_solve)
 
 # ---- LU with plain pivots
 
@@ -167,14 +162,11 @@ row.on_complex, row.adjoints = {0: eliminated_tangent}, {0: eliminated_pull}
 row.name = "scipy.linalg.lu"
 
 
-@dispatched
+@locally_constant
 def row_order(a):
     """Return the row permutation of SciPy's LU factorisation."""
     p, _, _ = la.lu.__wrapped__(a)
     return np.argmax(p, axis=-2)
-
-
-constant(row_order)
 
 
 def factors(a):
@@ -194,6 +186,7 @@ def factors(a):
     return order, l, u
 
 
+@formula("lu")
 def _lu(a, permute_l=False, overwrite_a=False, check_finite=True, p_indices=False):
     order, l, u = factors(a)
     places = np.argsort(order)
@@ -202,6 +195,7 @@ def _lu(a, permute_l=False, overwrite_a=False, check_finite=True, p_indices=Fals
     return (places if p_indices else np.eye(len(order))[places]), l, u  # a = P L U
 
 
+@formula("lu_factor")
 def _lu_factor(a, overwrite_a=False, check_finite=True):
     a = as_array(a)
     _, l, u = factors(a)
@@ -212,14 +206,12 @@ def _lu_factor(a, overwrite_a=False, check_finite=True):
     return y, pivots(None, a)
 
 
-@dispatched
+@locally_constant
 def pivots(_, a):
     return la.lu_factor.__wrapped__(a)[1]
 
 
-constant(pivots)
-
-
+@formula("lu_solve")
 def _lu_solve(lu_and_piv, b, trans=0, overwrite_b=False, check_finite=True):
     lu, piv = lu_and_piv
     lu, b = as_array(lu), as_array(b)
@@ -232,14 +224,10 @@ def _lu_solve(lu_and_piv, b, trans=0, overwrite_b=False, check_finite=True):
     x = solve_triangular(lu, solve_triangular(lu, b, trans, False), trans, True, True)
     return np.take(x, np.argsort(order), rows)
 
-
-formula("lu", _lu)
-formula("lu_factor", _lu_factor)
-formula("lu_solve", _lu_solve)
-
 # ---- QR and RQ
 
 
+@formula("qr")
 def _qr(a, overwrite_a=False, lwork=None, mode="full", pivoting=False, check_finite=True):
     a = as_array(a)
     if mode not in ("full", "r", "economic"):
@@ -255,6 +243,7 @@ def _qr(a, overwrite_a=False, lwork=None, mode="full", pivoting=False, check_fin
     return (q, r) if order is None else (q, r, order)
 
 
+@formula("qr_multiply")
 def _qr_multiply(a, c, mode="right", pivoting=False, conjugate=False, overwrite_a=False, overwrite_c=False):
     c = as_array(c)
     q, *others = _qr(a, mode="economic", pivoting=pivoting)
@@ -263,14 +252,12 @@ def _qr_multiply(a, c, mode="right", pivoting=False, conjugate=False, overwrite_
     return (np.ravel(product) if np.ndim(c) == 1 else product, *others)
 
 
-@dispatched
+@locally_constant
 def column_order(_, a):
     return la.qr.__wrapped__(a, mode="r", pivoting=True)[-1]
 
 
-constant(column_order)
-
-
+@by_formula(la.rq)
 def _rq(a, overwrite_a=False, lwork=None, mode="full", check_finite=True):
     a = as_array(a)
     if np.ndim(a) > 2:
@@ -284,15 +271,9 @@ def _rq(a, overwrite_a=False, lwork=None, mode="full", check_finite=True):
     return r * sign if mode == "r" else (r * sign, q * sign[:, None])
 
 
-@dispatched
+@locally_constant
 def rq_plain(index, a):
     return la.rq.__wrapped__(a, mode="economic")[index]
-
-
-constant(rq_plain)
-formula("qr", _qr)
-formula("qr_multiply", _qr_multiply)
-by_formula(la.rq, _rq)
 
 # ---- singular values
 
@@ -311,6 +292,7 @@ structural(
 conjugated(packed_svd)
 
 
+@composed(la.svd, on_complex=True)
 def _svd(a, full_matrices=True, compute_uv=True, overwrite_a=False, check_finite=True, lapack_driver="gesdd"):
     a = as_array(a)
     if not compute_uv:
@@ -320,10 +302,10 @@ def _svd(a, full_matrices=True, compute_uv=True, overwrite_a=False, check_finite
     return u, s.real, vh
 
 
-composed(la.svd, _svd, on_complex=True)
 formula("svdvals", lambda a, overwrite_a=False, check_finite=True: np.linalg.svdvals(as_array(a)))
 
 
+@formula("diagsvd")
 def _diagsvd(s, M, N):
     s = as_array(s)
     k, typ = np.shape(s)[0], s.dtype
@@ -333,9 +315,7 @@ def _diagsvd(s, M, N):
     return np.concatenate([beside, np.zeros((max(M - k, 0), max(k, N)), typ)])[:M, :N]
 
 
-formula("diagsvd", _diagsvd)
-
-
+@by_formula(la.orth)
 def _orth(A, rcond=None):
     A = as_array(A)
     rank = np.shape(orth_plain(None, A, rcond))[-1]
@@ -343,9 +323,9 @@ def _orth(A, rcond=None):
 
 
 orth_plain = plain(la.orth)
-by_formula(la.orth, _orth)
 
 
+@formula("polar")
 def _polar(a, side="right"):
     a = as_array(a)
     if side == "right":
@@ -355,17 +335,13 @@ def _polar(a, side="right"):
     return np.linalg.solve(p, a), p
 
 
-formula("polar", _polar)
-
-
+@by_formula(la.orthogonal_procrustes)
 def _orthogonal_procrustes(A, B, check_finite=True):
     m = np.transpose(as_array(A)) @ as_array(B)
     return la.polar(m)[0], np.sum(np.linalg.svdvals(m))
 
 
-by_formula(la.orthogonal_procrustes, _orthogonal_procrustes)
-
-
+@by_formula(la.subspace_angles)
 def _subspace_angles(A, B):
     """Compute small angles from sines and large ones from cosines (Knyazev and Argentati 2002, algorithm 3.1)."""
     p, q = (np.linalg.qr(as_array(x))[0] for x in (A, B))
@@ -378,9 +354,6 @@ def _subspace_angles(A, B):
     sine = np.clip(sine[:count], -1.0, 1.0)
     angles = np.where(is_large, np.arcsin(np.where(is_large, sine, 0)), np.arccos(np.where(is_large, 0, cosine)))
     return angles[::-1]
-
-
-by_formula(la.subspace_angles, _subspace_angles)
 
 # ---- eigenvalues of Hermitian matrices
 
@@ -431,6 +404,7 @@ def pencil_wrt_b(ybar, y, a, b, UPLO):
 structural(packed_pencil, pencil_wrt_a, pencil_wrt_b, stacked=False).name = "scipy.linalg.eigh"
 
 
+@formula("eigh")
 def _eigh(
     a,
     b=None,
@@ -466,12 +440,12 @@ def _eigh(
     return w, v
 
 
-@dispatched
+@locally_constant
 def eigenvectors_of(a, b, lower, options):
     return la.eigh.__wrapped__(a, b, lower=lower, **options)[1]
 
 
-@dispatched
+@locally_constant
 def chosen(w, by_index, by_value):
     """Return the indices of the eigenvalues in a range of indices or values."""
     if by_index is not None:
@@ -479,15 +453,9 @@ def chosen(w, by_index, by_value):
     return np.flatnonzero((w > by_value[0]) & (w <= by_value[1]))
 
 
-constant(eigenvectors_of, chosen)
-formula("eigh", _eigh)
-
-
+@formula("eigvalsh")
 def _eigvalsh(a, b=None, **options):
     return _eigh(a, b, eigvals_only=True, **options)
-
-
-formula("eigvalsh", _eigvalsh)
 
 
 def tridiagonal(d, e):
@@ -507,6 +475,7 @@ def part_of_spectrum(a, select, select_range, reference):
     return w, v if reference is None else like(v, reference)
 
 
+@by_formula(la.eigh_tridiagonal)
 def _eigh_tridiagonal(
     d, e, eigvals_only=False, select="a", select_range=None, check_finite=True, tol=0.0, lapack_driver="auto"
 ):
@@ -517,7 +486,6 @@ def _eigh_tridiagonal(
 
 
 tridiagonal_plain, banded_plain = plain(la.eigh_tridiagonal), plain(la.eig_banded)
-by_formula(la.eigh_tridiagonal, _eigh_tridiagonal)
 by_formula(
     la.eigvalsh_tridiagonal,
     lambda d, e, select="a", select_range=None, check_finite=True, tol=0.0, lapack_driver="auto": _eigh_tridiagonal(
@@ -526,6 +494,7 @@ by_formula(
 )
 
 
+@by_formula(la.eig_banded)
 def _eig_banded(
     a_band,
     lower=False,
@@ -545,7 +514,6 @@ def _eig_banded(
     )
 
 
-by_formula(la.eig_banded, _eig_banded)
 by_formula(
     la.eigvals_banded,
     lambda a_band, lower=False, overwrite_a_band=False, select="a", select_range=None, check_finite=True: _eig_banded(
@@ -560,11 +528,9 @@ def as_complex(w):
     return w if w.dtype.kind == "c" else w * (1 + 0j)
 
 
+@formula("eigvals")
 def _eigvals(a, b=None, overwrite_a=False, overwrite_b=False, check_finite=True, homogeneous_eigvals=False):
     if homogeneous_eigvals:
         raise unsupported("eigvals", "homogeneous_eigvals=", "leave it out")
     a = as_array(a)
     return as_complex(np.linalg.eigvals(a if b is None else np.linalg.solve(as_array(b), a)))
-
-
-formula("eigvals", _eigvals)

@@ -52,6 +52,7 @@ for name in "dct idct dst idst dctn idctn dstn idstn".split():
     of_cosines(name)
 
 
+@by_formula(fftpack.rfft)
 def to_packed(x, n=None, axis=-1, overwrite_x=False):
     """Return the real transform with real and imaginary parts in turn."""
     x = as_array(x)
@@ -61,6 +62,7 @@ def to_packed(x, n=None, axis=-1, overwrite_x=False):
     return np.moveaxis(np.concatenate([parts[..., :1], parts[..., 2 : n + 1]], axis=-1), -1, axis)
 
 
+@by_formula(fftpack.irfft)
 def from_packed(x, n=None, axis=-1, overwrite_x=False):
     """Return the inverse of `to_packed`."""
     x = np.moveaxis(as_array(x), axis, -1)
@@ -71,10 +73,6 @@ def from_packed(x, n=None, axis=-1, overwrite_x=False):
     parts = np.concatenate([x[..., :1], zero, x[..., 1:], *([zero] if n % 2 == 0 else [])], axis=-1)
     pairs = np.reshape(parts, (*np.shape(x)[:-1], -1, 2))
     return np.moveaxis(np.fft.irfft(pairs[..., 0] + 1j * pairs[..., 1], n, axis=-1), -1, axis)
-
-
-by_formula(fftpack.rfft, to_packed)
-by_formula(fftpack.irfft, from_packed)
 
 
 def by_convolution(name):

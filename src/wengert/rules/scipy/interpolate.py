@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from wengert.registry import by_formula, constant, structural
-from wengert.rules.composed import as_array, dispatched
+from wengert.registry import by_formula, structural
+from wengert.rules.composed import as_array, dispatched, locally_constant
 
 # ---- piecewise polynomials in the power basis
 
@@ -26,7 +26,7 @@ def fitpack():
     return module.dfitpack if hasattr(module, "dfitpack") else module._fitpack
 
 
-@dispatched
+@locally_constant
 def piece_of(x, xp):
     """Return the index of the piece of each point; the last breakpoint belongs to the last piece."""
     x, xp = np.asarray(x), np.asarray(xp)
@@ -36,14 +36,11 @@ def piece_of(x, xp):
     return np.clip(np.searchsorted(-x, -xp, side="right") - 1, 0, m - 1)
 
 
-@dispatched
+@locally_constant
 def is_beyond(x, xp):
     """Return whether each point lies outside of the breakpoints or is NaN."""
     low, high = min(x[0], x[-1]), max(x[0], x[-1])
     return ~((xp >= low) & (xp <= high))
-
-
-constant(piece_of, is_beyond)
 
 
 def differentiated(c, nu):
@@ -132,6 +129,7 @@ def polynomial_integral(c, x, a, b, extrapolate):
     return out
 
 
+@by_formula(polynomial_integral, on_complex=True)
 def _integral(c, x, a, b, extrapolate):
     whole = made_continuous(integrated(c), x, 0)
     ends = np.stack([as_array(a) * 1.0, as_array(b) * 1.0])
@@ -139,28 +137,22 @@ def _integral(c, x, a, b, extrapolate):
     return y[1] - y[0]
 
 
-by_formula(polynomial_integral, _integral, on_complex=True)
-
-
-@dispatched
+@locally_constant
 def plain_roots(c, x, y, discontinuity, extrapolate, column):
     c = np.ascontiguousarray(c[:, :, column : column + 1])
     return original("_ppoly").real_roots(c, np.ascontiguousarray(x), float(y), discontinuity, extrapolate)[0]
 
 
-@dispatched
+@locally_constant
 def at_jump(c, r, is_finite):
     """Return whether each reported root is a change of sign at a breakpoint rather than a zero."""
     slope, scale = horner(differentiated(c, 1), r), np.max(np.abs(c), axis=0)
     return is_finite & (np.abs(horner(c, r)) > 1e-6 * (scale + np.abs(slope)))
 
 
-@dispatched
+@locally_constant
 def distance(r, x, i):
     return r - np.asarray(x)[i]
-
-
-constant(plain_roots, at_jump, distance)
 
 
 @dispatched
@@ -199,6 +191,7 @@ def bernstein_values(c, x, xp, nu, extrapolate):
     return compiled_values("evaluate_bernstein", c, x, xp, nu, extrapolate)
 
 
+@by_formula(bernstein_values, on_complex=True)
 def _bernstein(c, x, xp, nu, extrapolate):
     i = piece_of(x, xp)
     h = (x[i + 1] - x[i])[:, None]
@@ -212,9 +205,6 @@ def _bernstein(c, x, xp, nu, extrapolate):
     return or_nan(y, x, xp, extrapolate)
 
 
-by_formula(bernstein_values, _bernstein, on_complex=True)
-
-
 @dispatched
 def tensor_polynomial(c, x, ks, xp, nu, extrapolate):
     c, xp = np.ascontiguousarray(c), np.ascontiguousarray(xp)
@@ -223,6 +213,7 @@ def tensor_polynomial(c, x, ks, xp, nu, extrapolate):
     return out
 
 
+@by_formula(tensor_polynomial)
 def _tensor_polynomial(c, x, ks, xp, nu, extrapolate):
     """Sum products of powers along each axis; the rows of c are powers, its columns are pieces."""
     piece, weights, beyond = 0, np.ones((1, np.shape(xp)[0])), False
@@ -236,9 +227,6 @@ def _tensor_polynomial(c, x, ks, xp, nu, extrapolate):
         beyond = beyond | is_beyond(breaks, xp[:, axis])
     y = np.sum(weights[:, :, None] * c[:, piece], axis=0)
     return y if extrapolate else np.where(beyond[:, None], np.nan, y)
-
-
-by_formula(tensor_polynomial, _tensor_polynomial)
 
 
 class PiecewisePolynomials:
@@ -288,7 +276,7 @@ def lagrange_coefficients(x, w):
 # ---- scattered points in the plane
 
 
-@dispatched
+@locally_constant
 def gradient_system(points, starts, neighbours):
     """Return matrices K and B with K g = B f for the gradients g that minimise the curvature along all edges.
 
@@ -307,9 +295,6 @@ def gradient_system(points, starts, neighbours):
     np.add.at(b, (i, slice(None), j), slope)
     np.add.at(b, (i, slice(None), i), -slope)
     return np.concatenate([k.reshape(2 * n, 2 * n), b.reshape(2 * n, n)], axis=1)
-
-
-constant(gradient_system)
 
 
 def gradients(points, starts, neighbours, values):

@@ -12,9 +12,9 @@ import importlib
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import by_formula, composed, conjugated, constant, structural
+from wengert.registry import by_formula, composed, conjugated, or_decorator, structural
 from wengert.rules.broadcasting import columnwise, conjugate
-from wengert.rules.composed import as_array, dispatched
+from wengert.rules.composed import as_array, dispatched, locally_constant
 from wengert.rules.linalg import hermitian_read, hermitian_read_transpose
 from wengert.rules.products import adjoint
 from wengert.rules.scipy.functions import Functions
@@ -22,6 +22,7 @@ from wengert.rules.scipy.functions import Functions
 la = Functions("scipy.linalg")
 
 
+@or_decorator
 def formula(name, body):
     """Declare a function of the module by a formula, if this version of SciPy has it."""
     if la.has(name):
@@ -191,12 +192,11 @@ def _pinvh(a, atol=None, rtol=None, lower=True, return_rank=False, check_finite=
     return _pinv(a, atol=atol, rtol=rtol, return_rank=return_rank)
 
 
-@dispatched
+@locally_constant
 def rank_of(a, rtol):
     return la.pinv.__wrapped__(a, rtol=rtol, return_rank=True)[1]
 
 
-constant(rank_of)
 for name, body in {
     "solve": _solve,
     "solve_triangular": solve_triangular,
@@ -360,14 +360,17 @@ def _toeplitz(c, r):
     return values[n - 1 - i + j]
 
 
+@formula("solve_toeplitz")
 def _solve_toeplitz(c_or_cr, b, check_finite=True):
     return np.linalg.solve(_toeplitz(*column_and_row(c_or_cr)), as_array(b))
 
 
+@formula("matmul_toeplitz")
 def _matmul_toeplitz(c_or_cr, x, check_finite=False, workers=None):
     return _toeplitz(*column_and_row(c_or_cr)) @ as_array(x)
 
 
+@formula("solve_circulant")
 def _solve_circulant(c, b, singular="raise", tol=None, caxis=-1, baxis=0, outaxis=0):
     c, b = as_array(c), as_array(b)
     if singular != "raise" or np.ndim(c) != 1 or baxis != 0 or outaxis != 0:
@@ -424,6 +427,3 @@ STRUCTURED = {
 for name, body in STRUCTURED.items():
     if la.has(name):
         composed(getattr(la, name), body, on_complex=True)
-formula("solve_toeplitz", _solve_toeplitz)
-formula("matmul_toeplitz", _matmul_toeplitz)
-formula("solve_circulant", _solve_circulant)

@@ -92,6 +92,7 @@ row.name = "scipy.linalg.expm"
 row.on_complex, row.adjoints = {0: lambda t, y, a: derivative_along(exponential, a, t)}, {0: exponential_pull}
 
 
+@by_formula(la.expm_frechet, on_complex=True)
 def _expm_frechet(A, E, method=None, compute_expm=True, check_finite=True):
     A, E = as_array(A), as_array(E)
     n = np.shape(A)[-1]
@@ -100,7 +101,6 @@ def _expm_frechet(A, E, method=None, compute_expm=True, check_finite=True):
 
 
 composed(la.expm, lambda A: exponential(as_array(A)), on_complex=True)
-by_formula(la.expm_frechet, _expm_frechet, on_complex=True)
 
 _FUNCTIONS = "cosm sinm tanm coshm sinhm tanhm sqrtm logm signm".split()
 
@@ -151,12 +151,10 @@ conjugated(sylvester)
 composed(la.solve_sylvester, lambda a, b, q: sylvester(as_array(a), as_array(b), as_array(q)), on_complex=True)
 
 
+@by_formula(la.solve_continuous_lyapunov, on_complex=True)
 def _solve_continuous_lyapunov(a, q):
     a = as_array(a)
     return sylvester(a, adjoint(a), as_array(q))
-
-
-by_formula(la.solve_continuous_lyapunov, _solve_continuous_lyapunov, on_complex=True)
 
 
 @dispatched

@@ -16,8 +16,7 @@ import operator
 
 import numpy as np
 
-from wengert.registry import constant
-from wengert.rules.composed import as_array, dispatched, overrides_functions
+from wengert.rules.composed import as_array, locally_constant, overrides_functions
 from wengert.rules.scipy import spline_places
 from wengert.rules.scipy.functions import Functions
 
@@ -186,12 +185,9 @@ def frequencies(shape, n, axis):
     return found
 
 
-@dispatched
+@locally_constant
 def fourier_factors(name, shape, parameters, n, axis):
     return getattr(ndimage, f"fourier_{name}").__wrapped__(np.ones(shape), list(parameters), n, axis)
-
-
-constant(fourier_factors)
 
 
 def spline_matrix(n, order, mode):
@@ -203,12 +199,12 @@ def spline_matrix(n, order, mode):
 # ---- splines at arbitrary coordinates
 
 
-@dispatched
+@locally_constant
 def neighbourhood(x, n, order, mode):
     return spline_places.neighbourhood(x, n, order, mode)
 
 
-@dispatched
+@locally_constant
 def coefficient_places(shape, order, mode, *starts):
     return spline_places.coefficient_places(shape, order, mode, starts)
 
@@ -223,7 +219,7 @@ def of_axis(place, axis, count):
     return np.reshape(place, (1,) * axis + np.shape(place)[:1] + (1,) * (count - 1 - axis) + np.shape(place)[1:])
 
 
-@dispatched
+@locally_constant
 def is_outside(shape, order, *starts):
     """Return 1 for each coefficient near points that is beyond the array, and 0 for the others."""
     ndim, found = max(map(np.ndim, starts)), False
@@ -234,13 +230,10 @@ def is_outside(shape, order, *starts):
     return found.astype(float)
 
 
-@dispatched
+@locally_constant
 def taken(x, place):
     """Return elements of a plain array, at places that a program computes again."""
     return np.take(x, place)
-
-
-constant(neighbourhood, coefficient_places, is_outside, taken)
 
 
 def basis(x, order):

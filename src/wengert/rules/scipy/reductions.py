@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from wengert.registry import by_formula, composed, constant, structural
-from wengert.rules.composed import as_array, dispatched
+from wengert.registry import by_formula, composed, structural
+from wengert.rules.composed import as_array, dispatched, locally_constant
 from wengert.rules.linalg import hermitian_read_transpose, packed, unpacked
 from wengert.rules.products import adjoint
 from wengert.rules.scipy.factorisations import as_complex, like, plain
@@ -24,19 +24,16 @@ def is_block(d):
     return inside | np.diag(beside, 1) | np.diag(beside, -1)
 
 
-@dispatched
+@locally_constant
 def ldl_blocks(a, lower):
     """Return where D has its blocks."""
     return is_block(la.ldl.__wrapped__(a, lower)[1])
 
 
-@dispatched
+@locally_constant
 def ldl_order(a, lower):
     """Return the order of rows in which the outer factor is triangular."""
     return la.ldl.__wrapped__(a, lower)[2]
-
-
-constant(ldl_blocks, ldl_order)
 
 
 @dispatched
@@ -68,6 +65,7 @@ def ldl_pull(ybar, y, a, lower):
 structural(packed_ldl, ldl_pull, stacked=False).name = "scipy.linalg.ldl"
 
 
+@by_formula(la.ldl)
 def _ldl(A, lower=True, hermitian=True, overwrite_a=False, check_finite=True):
     a = as_array(A)
     if a.dtype.kind == "c":
@@ -76,14 +74,12 @@ def _ldl(A, lower=True, hermitian=True, overwrite_a=False, check_finite=True):
     order = ldl_order(a, bool(lower))
     return l[np.argsort(order)], d, order
 
-
-by_formula(la.ldl, _ldl)
-
 # ---- Hessenberg and Schur forms
 
 hessenberg_plain, schur_plain = plain(la.hessenberg), plain(la.schur)
 
 
+@by_formula(la.hessenberg)
 def _hessenberg(a, calc_q=False, overwrite_a=False, check_finite=True):
     """Arnoldi's iteration from the first unit vector (Golub and Van Loan 2013, section 10.5), with SciPy's signs."""
     a = as_array(a)
@@ -104,10 +100,7 @@ def _hessenberg(a, calc_q=False, overwrite_a=False, check_finite=True):
     return (h, q) if calc_q else h
 
 
-by_formula(la.hessenberg, _hessenberg)
-
-
-@dispatched
+@locally_constant
 def order_of(w, reference):
     """Return the permutation that brings distinct numbers into the order of `reference`."""
     left, found = np.array(w, dtype=complex), []
@@ -117,9 +110,7 @@ def order_of(w, reference):
     return np.array(found, dtype=int)
 
 
-constant(order_of)
-
-
+@by_formula(la.schur)
 def _schur(a, output="real", lwork=None, overwrite_a=False, sort=None, check_finite=True):
     """Orthonormalise the eigenvectors in the order of SciPy's eigenvalues."""
     a = as_array(a)
@@ -132,14 +123,12 @@ def _schur(a, output="real", lwork=None, overwrite_a=False, sort=None, check_fin
     t = np.triu(adjoint(q) @ a @ q)
     return (t, q) if sort is None else (t, q, schur_plain(2, a, output, None, False, sort)[()])
 
-
-by_formula(la.schur, _schur)
-
 # ---- null spaces
 
 null_space_plain = plain(la.null_space)
 
 
+@by_formula(la.null_space)
 def _null_space(A, rcond=None, overwrite_a=False, check_finite=True, lapack_driver="gesdd"):
     A = as_array(A)
     basis = null_space_plain(None, A, rcond)
@@ -149,14 +138,12 @@ def _null_space(A, rcond=None, overwrite_a=False, check_finite=True, lapack_driv
     z = basis - np.linalg.pinv(A) @ (A @ basis)
     return z / np.sqrt(np.sum(z * z))
 
-
-by_formula(la.null_space, _null_space)
-
 # ---- functions by eigenvectors
 
 eig_plain = plain(la.eig)
 
 
+@formula("eig")
 def _eig(
     a,
     b=None,
@@ -205,9 +192,7 @@ def _generalised(a, b, left, right):
     return (w, *parts)
 
 
-formula("eig", _eig)
-
-
+@composed(la.funm, on_complex=True)  # by its values too, since func may read traced values
 def _funm(A, func, disp=True):
     """f(A) = V f(w) V^-1."""
     A = as_array(A)
@@ -215,6 +200,3 @@ def _funm(A, func, disp=True):
     y = adjoint(np.linalg.solve(adjoint(v), adjoint(v * func(w))))
     y = np.real(y) if A.dtype.kind != "c" and not np.any(np.imag(y).round(8)) else y
     return y if disp else (y, 0.0)
-
-
-composed(la.funm, _funm, on_complex=True)  # by its values too, since func may read traced values

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import constant, structural
-from wengert.rules.composed import as_array, dispatched
+from wengert.registry import structural
+from wengert.rules.composed import as_array, dispatched, locally_constant
 from wengert.rules.scipy.functions import Functions
 
 signal = Functions("scipy.signal")
@@ -207,12 +207,9 @@ def _upfirdn(h, x, up=1, down=1, axis=-1, mode="constant", cval=0):
 # ---- peaks
 
 
-@dispatched
+@locally_constant
 def plain_peaks(x, options):
     return signal.find_peaks.__wrapped__(x, **options)
-
-
-constant(plain_peaks)
 
 
 def _find_peaks(
@@ -260,17 +257,14 @@ def widths(x, peaks, rel_height, prominence, left, right):
     return ends[1] - ends[0], height, *ends
 
 
-@dispatched
+@locally_constant
 def plain_prominences(x, peaks, wlen):
     return signal.peak_prominences.__wrapped__(x, peaks, wlen)
 
 
-@dispatched
+@locally_constant
 def plain_widths(x, peaks, rel_height, prominence_data, wlen):
     return signal.peak_widths.__wrapped__(x, peaks, rel_height, prominence_data, wlen)
-
-
-constant(plain_prominences, plain_widths)
 
 
 def _peak_prominences(x, peaks, wlen=None):
@@ -289,7 +283,7 @@ def _peak_widths(x, peaks, rel_height=0.5, prominence_data=None, wlen=None):
 # ---- roots
 
 
-@dispatched
+@locally_constant
 def groups(p, tol):
     """Return the group number of each root; a group is the roots within `tol` of its first root."""
     p, found = np.asarray(p), np.full(len(p), -1)
@@ -298,8 +292,6 @@ def groups(p, tol):
             found[(found < 0) & (np.abs(p - first) <= tol)] = np.max(found, initial=-1) + 1
     return found
 
-
-constant(groups)
 
 _REDUCTIONS = {"max": np.max, "maximum": np.max, "min": np.min, "minimum": np.min, "avg": np.mean, "mean": np.mean}
 

@@ -10,22 +10,19 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import by_formula, constant
-from wengert.rules.composed import as_array, dispatched
+from wengert.registry import by_formula
+from wengert.rules.composed import as_array, dispatched, locally_constant
 from wengert.rules.scipy.interpolate import fitpack, is_beyond, original
 
 # ---- B-splines
 
 
-@dispatched
+@locally_constant
 def knot_interval(t, k, x):
     """Return the index i with t[i] <= x < t[i + 1], clipped to the base interval of the spline."""
     t, x = np.asarray(t), np.asarray(x)
     n = len(t) - k - 1
     return np.clip(np.searchsorted(t, x, side="right") - 1, k, n - 1)
-
-
-constant(knot_interval)
 
 
 def basis(t, k, x, i):
@@ -85,11 +82,9 @@ def basis_values(t, k, x, left, nu):
     return original("_dierckx").evaluate_all_bspl(np.ascontiguousarray(t), k, float(x), left, nu)
 
 
+@by_formula(basis_values)
 def _basis_values(t, k, x, left, nu):
     return design(t, k, np.reshape(x, 1) * 1.0, nu)[0, left - k : left + 1]
-
-
-by_formula(basis_values, _basis_values)
 
 
 class Splines:
@@ -176,12 +171,10 @@ def fitpack_derivatives(t, c, order, x):
     return fitpack().spalde(t, c, order, float(x))[0]
 
 
+@by_formula(fitpack_derivatives)
 def _fitpack_derivatives(t, c, order, x):
     x, c = np.reshape(x, 1) * 1.0, padded(t, c, order - 1)
     return np.stack([spline_formula(t, c, order - 1, x, nu, True)[0, 0] for nu in range(order)])
-
-
-by_formula(fitpack_derivatives, _fitpack_derivatives)
 
 
 def antiderivative(t, c, k):
@@ -197,6 +190,7 @@ def fitpack_integral(t, c, k, a, b):
     return np.float64(original("_fitpack_impl").splint(float(a), float(b), (t, c, k)))
 
 
+@by_formula(fitpack_integral)
 def _fitpack_integral(t, c, k, a, b):
     """Integrate a spline, which FITPACK treats as zero outside its base interval."""
     low, high = t[k], t[np.shape(t)[0] - k - 1]
@@ -204,9 +198,6 @@ def _fitpack_integral(t, c, k, a, b):
     t, c, k = antiderivative(t, c, k)
     y = spline_formula(t, c[:, None], k, ends, 0, True)[:, 0]
     return y[1] - y[0]
-
-
-by_formula(fitpack_integral, _fitpack_integral)
 
 
 def interpolating_knots(x, k):
@@ -242,15 +233,13 @@ def surface_integral(tx, ty, c, kx, ky, xa, xb, ya, yb):
     return np.float64(fitpack().dblint(tx, ty, c, kx, ky, *ends))
 
 
+@by_formula(surface_integral)
 def _surface_integral(tx, ty, c, kx, ky, xa, xb, ya, yb):
     of_x, of_y = (
         basis_integrals(t, k, np.stack([as_array(a) * 1.0, as_array(b) * 1.0]))
         for t, k, a, b in ((tx, kx, xa, xb), (ty, ky, ya, yb))
     )
     return of_x @ np.reshape(c, (np.shape(of_x)[0], np.shape(of_y)[0])) @ of_y
-
-
-by_formula(surface_integral, _surface_integral)
 
 
 def inserted(t, c, k, x, count):
@@ -275,14 +264,12 @@ def surface_derivative(tx, ty, c, kx, ky, nux, nuy):
     return found
 
 
+@by_formula(surface_derivative)
 def _surface_derivative(tx, ty, c, kx, ky, nux, nuy):
     c = np.reshape(c, (np.shape(tx)[0] - kx - 1, np.shape(ty)[0] - ky - 1))
     c = np.transpose(derivative_coefficients(tx, c, kx, nux)[1])
     c = np.transpose(derivative_coefficients(ty, c, ky, nuy)[1])
     return np.concatenate([np.ravel(c), np.zeros((np.shape(tx)[0] - kx - 1) * (np.shape(ty)[0] - ky - 1) - np.size(c))])
-
-
-by_formula(surface_derivative, _surface_derivative)
 
 
 def surface(tx, ty, c, kx, ky, dx, dy, x, y, is_grid):

@@ -12,8 +12,8 @@ import numpy as np
 from scipy._lib._util import check_random_state
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import by_formula, constant, elementwise, lookup, rows, structural
-from wengert.rules.composed import as_array, dispatched
+from wengert.registry import by_formula, elementwise, lookup, rows, structural
+from wengert.rules.composed import as_array, dispatched, locally_constant
 from wengert.rules.special import sp
 from wengert.rules.special_python import log_sum
 
@@ -281,11 +281,9 @@ def log_difference(log_p, log_q):
     return importlib.import_module("scipy.stats._continuous_distns")._log_diff(log_p, log_q)
 
 
+@by_formula(log_difference, on_complex=True)
 def _log_difference(log_p, log_q):
     return (log_p + np.log1p(-np.exp(log_q - log_p))) * (1 + 0j)
-
-
-by_formula(log_difference, _log_difference, on_complex=True)
 
 
 def log_difference_of_exponentials(x, y):
@@ -301,14 +299,11 @@ def log_difference_of_exponentials(x, y):
 # ---- expectiles
 
 
-@dispatched
+@locally_constant
 def plain_expectile(a, alpha, weights, axis):
     fun = importlib.import_module("scipy.stats").expectile
     options = {} if axis is None else {"axis": axis, "keepdims": True}
     return np.asarray(fun(a, alpha, weights=weights, **options))
-
-
-constant(plain_expectile)
 
 
 def expectile(a, alpha=0.5, *, weights=None, axis=None, nan_policy="propagate", keepdims=False):
@@ -354,14 +349,11 @@ def multivariate_normal_draws(mean, cov, size, random_state):
 # ---- bins
 
 
-@dispatched
+@locally_constant
 def bins_of(x, edges):
     """Return the number of the bin of each point, from 1, with the last edge in the last bin."""
     found = np.searchsorted(edges, x, side="right")
     return np.where(np.equal(x, edges[-1]), len(edges) - 1, found)
-
-
-constant(bins_of)
 
 
 def of_bins(values, number, count, statistic):
@@ -412,18 +404,16 @@ def log_kernel_estimate(points, values, xi, factor, spec, dtype):
     return compiled("gaussian_kernel_estimate_log", spec)(*arrays, factor, dtype)
 
 
+@by_formula(kernel_estimate)
 def _kernel_estimate(points, values, xi, factor, spec, dtype):
     return np.exp(log_kernels(points, xi, factor)) @ values
 
 
+@by_formula(log_kernel_estimate)
 def _log_kernel_estimate(points, values, xi, factor, spec, dtype):
     logs = log_kernels(points, xi, factor)
     columns = [log_sum(logs, np.broadcast_to(values[:, k], np.shape(logs)), -1) for k in range(np.shape(values)[1])]
     return np.stack(columns, axis=-1)
-
-
-by_formula(kernel_estimate, _kernel_estimate)
-by_formula(log_kernel_estimate, _log_kernel_estimate)
 
 
 class KernelEstimate:
