@@ -17,7 +17,7 @@ from math import factorial, log, pi
 import numpy as np
 
 from wengert.dependence import Elementwise
-from wengert.registry import elementwise, positions, refuse, structural
+from wengert.registry import elementwise, facts, positions, refuse, structural
 from wengert.rules import taylor
 from wengert.rules.broadcasting import aligned
 from wengert.rules.shapes import arctan2_partials, leading, logaddexp_partials, unbroadcast
@@ -28,31 +28,18 @@ INSIDE = (-0.9, 0.9)
 
 # ---- arithmetic
 
-elementwise(np.add, 1.0, 1.0, curvature="none", domain=(ANY, ANY), continuous=True)
-elementwise(np.subtract, 1.0, -1.0, curvature="none", domain=(ANY, ANY), continuous=True)
-elementwise(
-    np.multiply,
-    lambda y, a, b: b,
-    lambda y, a, b: a,
-    curvature="cross",
-    domain=(ANY, ANY),
-    taylor=taylor.multiply,
-    continuous=True,
-)
-elementwise(
-    np.divide,
-    lambda y, a, b: 1 / b,
-    lambda y, a, b: -y / b,
-    curvature="second",
-    domain=(ANY, POSITIVE),
-    taylor=taylor.divide,
-    continuous=True,
-)
-elementwise(np.negative, -1.0, curvature="none", domain=(ANY,), continuous=True)
-elementwise(np.positive, 1.0, curvature="none", domain=(ANY,), continuous=True)
-elementwise(np.conjugate, 1.0, curvature="none", domain=(ANY,), taylor=taylor.COEFFICIENTWISE, continuous=True)
+elementwise(np.add, 1.0, 1.0, curvature="none", domain=(ANY, ANY))
+elementwise(np.subtract, 1.0, -1.0, curvature="none", domain=(ANY, ANY))
+elementwise(np.multiply, lambda y, a, b: b, lambda y, a, b: a, curvature="cross", domain=(ANY, ANY))
+elementwise(np.divide, lambda y, a, b: 1 / b, lambda y, a, b: -y / b, curvature="second", domain=(ANY, POSITIVE))
+elementwise(np.negative, -1.0, curvature="none", domain=(ANY,))
+elementwise(np.positive, 1.0, curvature="none", domain=(ANY,))
+elementwise(np.conjugate, 1.0, curvature="none", domain=(ANY,), taylor=taylor.COEFFICIENTWISE)
 elementwise(np.reciprocal, lambda y, x: -y * y, domain=(POSITIVE,), taylor=taylor.reciprocal)
-elementwise(np.square, lambda y, x: 2 * x, domain=(ANY,), taylor=taylor.square, continuous=True)
+elementwise(np.square, lambda y, x: 2 * x, domain=(ANY,), taylor=taylor.square)
+facts(np.multiply, taylor=taylor.multiply)
+facts(np.divide, taylor=taylor.divide)
+facts(np.add, np.subtract, np.multiply, np.divide, np.negative, np.positive, np.conjugate, np.square, continuous=True)
 
 # the quotient is recovered from the remainder: a / b itself may round up to the next integer
 elementwise(np.remainder, 1.0, lambda y, a, b: -np.rint((a - y) / b), curvature="none", domain=(ANY, POSITIVE))
@@ -119,13 +106,8 @@ def hypot_partial(y, leg):
     return np.where(y == 0, 0.0, leg / y)
 
 
-elementwise(
-    np.hypot,
-    lambda y, a, b: hypot_partial(y, a),
-    lambda y, a, b: hypot_partial(y, b),
-    domain=(ANY, ANY),
-    taylor=taylor.hypotenuse,
-)
+elementwise(np.hypot, lambda y, a, b: hypot_partial(y, a), lambda y, a, b: hypot_partial(y, b), domain=(ANY, ANY))
+facts(np.hypot, taylor=taylor.hypotenuse)
 
 # ---- exponentials and logarithms
 
@@ -134,12 +116,8 @@ elementwise(np.exp2, lambda y, x: y * log(2), domain=(ANY,), taylor=taylor.expon
 # y + 1 cancels where y is near -1
 elementwise(np.expm1, lambda y, x: np.exp(x), domain=(ANY,), taylor=taylor.exponential_minus_1)
 elementwise(np.log, lambda y, x: 1 / x, domain=(POSITIVE,), taylor=taylor.recurrence(taylor.logarithm(1.0)))
-elementwise(
-    np.log2, lambda y, x: 1 / log(2) / x, domain=(POSITIVE,), taylor=taylor.recurrence(taylor.logarithm(log(2)))
-)
-elementwise(
-    np.log10, lambda y, x: 1 / log(10) / x, domain=(POSITIVE,), taylor=taylor.recurrence(taylor.logarithm(log(10)))
-)
+elementwise(np.log2, lambda y, x: 1 / log(2) / x, domain=(POSITIVE,), taylor=taylor.logarithm_base_2)
+elementwise(np.log10, lambda y, x: 1 / log(10) / x, domain=(POSITIVE,), taylor=taylor.logarithm_base_10)
 elementwise(np.log1p, lambda y, x: 1 / (1 + x), domain=((-0.9, 4.0),), taylor=taylor.logarithm_of_1_plus)
 
 
@@ -184,18 +162,8 @@ elementwise(np.sin, lambda y, x: np.cos(x), domain=(ANY,), taylor=taylor.sine, c
 elementwise(np.cos, lambda y, x: -np.sin(x), domain=(ANY,), taylor=taylor.cosine, continuous=True)
 elementwise(np.tan, lambda y, x: 1 + y * y, domain=((-1.5, 1.5),), taylor=taylor.tan)
 # 1 - x*x cancels
-elementwise(
-    np.arcsin,
-    lambda y, x: 1 / np.sqrt((1 - x) * (1 + x)),
-    domain=(INSIDE,),
-    taylor=taylor.recurrence(taylor.arcsine(1)),
-)
-elementwise(
-    np.arccos,
-    lambda y, x: -1 / np.sqrt((1 - x) * (1 + x)),
-    domain=(INSIDE,),
-    taylor=taylor.recurrence(taylor.arcsine(-1)),
-)
+elementwise(np.arcsin, lambda y, x: 1 / np.sqrt((1 - x) * (1 + x)), domain=(INSIDE,), taylor=taylor.inverse_sine)
+elementwise(np.arccos, lambda y, x: -1 / np.sqrt((1 - x) * (1 + x)), domain=(INSIDE,), taylor=taylor.inverse_cosine)
 elementwise(np.arctan, lambda y, x: 1 / (1 + x * x), domain=(ANY,), taylor=taylor.arctangent)
 
 
@@ -215,10 +183,8 @@ elementwise(
     domain=(ANY, ANY),
     taylor=taylor.angle,
 )
-elementwise(np.deg2rad, pi / 180, curvature="none", domain=(ANY,))
-elementwise(np.radians, pi / 180, curvature="none", domain=(ANY,))
-elementwise(np.rad2deg, 180 / pi, curvature="none", domain=(ANY,))
-elementwise(np.degrees, 180 / pi, curvature="none", domain=(ANY,))
+for fun, slope in {np.deg2rad: pi / 180, np.radians: pi / 180, np.rad2deg: 180 / pi, np.degrees: 180 / pi}.items():
+    elementwise(fun, slope, curvature="none", domain=(ANY,))
 
 #: d/dz sin(z)/z = -z (c0 + c1 z^2 + c2 z^4 + ...), used for small z
 SINC_SERIES = [(-1) ** k * (2 * k + 2) / factorial(2 * k + 3) for k in range(12)]
@@ -254,26 +220,16 @@ elementwise(
     np.tanh, lambda y, x: np.square(2 / (np.exp(x) + np.exp(-x))), domain=(ANY,), taylor=taylor.hyperbolic_tangent
 )
 elementwise(np.arcsinh, lambda y, x: 1 / np.hypot(x, 1.0), domain=(ANY,), taylor=taylor.inverse_sinh)  # x*x overflows
-elementwise(
-    np.arccosh,
-    lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)),
-    domain=((1.1, 4.0),),
-    taylor=taylor.recurrence(taylor.inverse_cosh),
-)
+elementwise(np.arccosh, lambda y, x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)), domain=((1.1, 4.0),))
+facts(np.arccosh, taylor=taylor.inverse_cosh)
 elementwise(np.arctanh, lambda y, x: 1 / ((1 - x) * (1 + x)), domain=(INSIDE,), taylor=taylor.inverse_tanh)
 
 # ---- piecewise functions with kinks
 
 elementwise(np.absolute, lambda y, x: np.sign(x), curvature="none", domain=(ANY,), continuous=True)
 elementwise(np.fabs, lambda y, x: np.sign(x), curvature="none", domain=(ANY,))
-elementwise(
-    np.copysign,
-    lambda y, a, b: np.sign(a) * np.copysign(1.0, b),
-    0.0,
-    curvature="none",
-    domain=(ANY, ANY),
-    watch="second sign",
-)
+elementwise(np.copysign, lambda y, a, b: np.sign(a) * np.copysign(1.0, b), 0.0, curvature="none", domain=(ANY, ANY))
+facts(np.copysign, watch="second sign")
 elementwise(np.heaviside, 0.0, lambda y, x, half: np.equal(x, 0), curvature="none", domain=(ANY, ANY))
 
 
@@ -329,14 +285,10 @@ elementwise(
     lambda y, c, a, b: np.equal(c, 0),
     curvature="none",
     domain=(None, ANY, ANY),
-    selects=takes_where,
-    batching=True,
-    native="where",
-    lowering="select",
-    condition=0,
     choices=frozenset((0,)),
     fits=lambda *args: len(args) == 3,  # with one argument it is np.nonzero
 )
+facts(np.where, condition=0, selects=takes_where, batching=True, native="where", lowering="select")
 
 
 def clip_bounds(a_min, a_max, low, high):
@@ -382,9 +334,7 @@ def clip_rules(which):
 
 
 pulls, pushes = zip(*map(clip_rules, range(3)))
-structural(
-    np.clip, *pulls, jvp=pushes, curvature="none", dependence=Elementwise(), batching=True, scalars="clip"
-)
+structural(np.clip, *pulls, jvp=pushes, curvature="none", dependence=Elementwise(), batching=True, scalars="clip")
 positions[np.clip] = {"min": 1, "max": 2}
 
 refuse(np.nextafter, "it returns the adjacent floating-point number; write x + np.spacing(x)")

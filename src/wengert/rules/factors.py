@@ -9,7 +9,7 @@ import numpy as np
 
 from wengert.dependence import MATRIXWISE
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import composed, strong_matmul, structural
+from wengert.registry import composed, facts, strong_matmul, structural
 from wengert.rules import taylor
 from wengert.rules.composed import as_array, dispatched
 from wengert.rules.linalg import (
@@ -135,16 +135,8 @@ def cholesky_along_matrix(t, y, a, *, upper=False):
     return adjoint(cholesky_tangent(t, adjoint(y))) if upper else cholesky_tangent(t, y)
 
 
-structural(
-    np.linalg.cholesky,
-    cholesky_wrt_matrix,
-    jvp=(cholesky_along_matrix,),
-    dependence=MATRIXWISE,
-    batching=True,
-    taylor=taylor.cholesky,
-    native="cholesky",
-    work="factorisation",
-)
+structural(np.linalg.cholesky, cholesky_wrt_matrix, jvp=(cholesky_along_matrix,), dependence=MATRIXWISE, batching=True)
+facts(np.linalg.cholesky, taylor=taylor.cholesky, native="cholesky", work="factorisation")
 
 # ---- QR
 

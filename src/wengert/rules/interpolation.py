@@ -387,6 +387,7 @@ def _unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     rest = rest + np.cumsum(mended, axis=axis)
     return np.concatenate([as_dtype(first, rest.dtype), rest], axis=axis)
 
+
 # ---- covariance
 
 
@@ -447,6 +448,7 @@ def _corrcoef(x, y=None, rowvar=True, *, dtype=None):
     if c.dtype.kind == "c":
         np.clip(c.imag, -1, 1, out=c.imag)
     return c
+
 
 # ---- reductions that skip NaN
 

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from wengert.registry import strong, strong_matmul, structural
+from wengert.registry import facts, strong, strong_matmul, structural
 from wengert.rules import expansions
-from wengert.rules.shapes import from_end, leading, moved_axis, ndim_of, raveled, reshaped, shape_of, unbroadcast
+from wengert.rules.shapes import (
+    from_end,
+    lead_shape,
+    leading,
+    moved_axis,
+    ndim_of,
+    raveled,
+    reshaped,
+    shape_of,
+    unbroadcast,
+)
 
 
 def kron_blocks(z, a, b, lead):
@@ -21,15 +31,13 @@ def kron_blocks(z, a, b, lead):
 
 
 def kron_wrt_left(ybar, y, a, b):
-    lead = shape_of(ybar)[: leading(ybar, y)]
-    z = strong_matmul(kron_blocks(ybar, a, b, lead), raveled(b)[:, None])
-    return reshaped(z, lead + shape_of(a))
+    z = strong_matmul(kron_blocks(ybar, a, b, lead_shape(ybar, y)), raveled(b)[:, None])
+    return reshaped(z, lead_shape(ybar, y) + shape_of(a))
 
 
 def kron_wrt_right(ybar, y, a, b):
-    lead = shape_of(ybar)[: leading(ybar, y)]
-    z = strong_matmul(raveled(a)[None, :], kron_blocks(ybar, a, b, lead))
-    return reshaped(z, lead + shape_of(b))
+    z = strong_matmul(raveled(a)[None, :], kron_blocks(ybar, a, b, lead_shape(ybar, y)))
+    return reshaped(z, lead_shape(ybar, y) + shape_of(b))
 
 
 def kron_pattern(deps, a, b):
@@ -45,15 +53,8 @@ def kron_pattern(deps, a, b):
     return deps.united(parts)
 
 
-structural(
-    np.kron,
-    kron_wrt_left,
-    kron_wrt_right,
-    curvature="cross",
-    dependence=kron_pattern,
-    expansion=expansions.kron,
-    native="kron",
-)
+structural(np.kron, kron_wrt_left, kron_wrt_right, curvature="cross", dependence=kron_pattern, native="kron")
+facts(np.kron, expansion=expansions.kron)
 
 
 def strong_cross(u, v):
@@ -89,13 +90,11 @@ def cross_wrt(ybar, y, x, other, axes, sign):
 
 
 def cross_wrt_left(ybar, y, a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
-    axisa, axisb, axisc = cross_axes(axisa, axisb, axisc, axis)
-    return cross_wrt(ybar, y, a, b, (axisa, axisb, axisc), 1)
+    return cross_wrt(ybar, y, a, b, cross_axes(axisa, axisb, axisc, axis), 1)
 
 
 def cross_wrt_right(ybar, y, a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
-    axisa, axisb, axisc = cross_axes(axisa, axisb, axisc, axis)
-    return cross_wrt(ybar, y, b, a, (axisb, axisa, axisc), -1)
+    return cross_wrt(ybar, y, b, a, cross_axes(axisb, axisa, axisc, axis), -1)
 
 
 def cross_pattern(deps, a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
@@ -118,21 +117,12 @@ def cross_pattern(deps, a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     return deps.united([moved_axis(np.stack(part, axis=-1), -1, axisc) for part in zip(*components)])
 
 
-structural(
-    np.cross,
-    cross_wrt_left,
-    cross_wrt_right,
-    curvature="cross",
-    dependence=cross_pattern,
-    expansion=expansions.cross,
-    scalars="cross",
-)
+structural(np.cross, cross_wrt_left, cross_wrt_right, curvature="cross", dependence=cross_pattern)
 structural(
     np.linalg.cross,
     lambda ybar, y, x1, x2, *, axis=-1: cross_wrt(ybar, y, x1, x2, (axis, axis, axis), 1),
     lambda ybar, y, x1, x2, *, axis=-1: cross_wrt(ybar, y, x2, x1, (axis, axis, axis), -1),
     curvature="cross",
     dependence=lambda deps, x1, x2, *, axis=-1: cross_pattern(deps, x1, x2, axis=axis),
-    expansion=expansions.cross,
-    scalars="cross",
 )
+facts(np.cross, np.linalg.cross, expansion=expansions.cross, scalars="cross")

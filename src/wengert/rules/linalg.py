@@ -209,15 +209,8 @@ def multi_dot_labels(ndim, arrays):
     return arrays, labels, out
 
 
-structural(
-    np.linalg.multi_dot,
-    multi_dot_wrt_arrays,
-    jvp=(multi_dot_tangent,),
-    sequence=True,
-    curvature="cross",
-    dependence=Contraction(multi_dot_labels),
-    expansion=expansions.multi_dot,
-)
+structural(np.linalg.multi_dot, multi_dot_wrt_arrays, jvp=(multi_dot_tangent,), sequence=True, curvature="cross")
+facts(np.linalg.multi_dot, dependence=Contraction(multi_dot_labels), expansion=expansions.multi_dot)
 
 # ---- linear systems
 
@@ -233,25 +226,17 @@ def is_lower(a):
     return not np.any(a[..., :h, h:]) and is_lower(a[..., :h, :h]) and is_lower(a[..., h:, h:])
 
 
-def solve_lower(a, b):
-    """Solve a x = b with a lower triangular matrix, recursively by halves."""
+def solve_triangular(a, b, is_lower):
+    """Solve a x = b with a triangular matrix, recursively by halves."""
     n = shape_of(a)[-1]
     if n <= MIN_SPLIT_ORDER:
         return np.linalg.solve(a, b)
-    h = n // 2
-    top = solve_lower(a[..., :h, :h], b[..., :h, :])
-    rest = b[..., h:, :] - np.matmul(a[..., h:, :h], top)
-    return np.concatenate([top, solve_lower(a[..., h:, h:], rest)], axis=-2)
-
-
-def solve_upper(a, b):
-    n = shape_of(a)[-1]
-    if n <= MIN_SPLIT_ORDER:
-        return np.linalg.solve(a, b)
-    h = n // 2
-    low = solve_upper(a[..., h:, h:], b[..., h:, :])
-    rest = b[..., :h, :] - np.matmul(a[..., :h, h:], low)
-    return np.concatenate([solve_upper(a[..., :h, :h], rest), low], axis=-2)
+    top, bottom = slice(n // 2), slice(n // 2, n)
+    first, second = (top, bottom) if is_lower else (bottom, top)
+    x = solve_triangular(a[..., first, first], b[..., first, :], is_lower)
+    rest = b[..., second, :] - np.matmul(a[..., second, first], x)
+    parts = [x, solve_triangular(a[..., second, second], rest, is_lower)]
+    return np.concatenate(parts if is_lower else parts[::-1], axis=-2)
 
 
 def is_small_system(a):
@@ -283,9 +268,9 @@ def solution(a, b):
     """Solve a x = b for `b` with at least two axes; n^2 operations per column if `a` is triangular."""
     if shape_of(a)[-1] > MIN_SPLIT_ORDER and np.isfinite(np.sum(a)):
         if is_lower(a):
-            return solve_lower(a, b)
+            return solve_triangular(a, b, True)
         if is_lower(transposed(a)):
-            return solve_upper(a, b)
+            return solve_triangular(a, b, False)
     return solved(a, b)
 
 
@@ -378,40 +363,17 @@ def solve_along_right_side(t, y, a, b):
     return as_right_side(solutions(a, g, leading(t, b)), b)
 
 
-def inv_wrt_matrix(ybar, y, a):
-    return inv_tangent(ybar, transposed(y), a)
-
-
 def inv_tangent(t, y, a):
     return -strong_matmul(y, strong_matmul(t, y))
 
 
 for fun in (np.linalg.solve, solution):
-    structural(
-        fun,
-        solve_wrt_matrix,
-        solve_wrt_right_side,
-        jvp=(solve_along_matrix, solve_along_right_side),
-        dependence=SYSTEMS,
-        expansion=expansions.solve,
-        scalars="solve",
-        work="factorisation",
-        continuous=True,
-        on_complex=True,
-    )
+    tangents = (solve_along_matrix, solve_along_right_side)
+    structural(fun, solve_wrt_matrix, solve_wrt_right_side, jvp=tangents, dependence=SYSTEMS, on_complex=True)
+    facts(fun, expansion=expansions.solve, scalars="solve", work="factorisation", continuous=True)
 facts(np.linalg.solve, batching=True, taylor=taylor.solve)
-structural(
-    np.linalg.inv,
-    inv_wrt_matrix,
-    jvp=(inv_tangent,),
-    scalars="inverse",
-    work="factorisation",
-    slope="-ik,lj",
-    dependence=MATRIXWISE,
-    batching=True,
-    taylor=taylor.inverse,
-    continuous=True,
-)
+structural(np.linalg.inv, lambda ybar, y, a: inv_tangent(ybar, transposed(y), a), jvp=(inv_tangent,), slope="-ik,lj")
+facts(np.linalg.inv, scalars="inverse", taylor=taylor.inverse)
 
 
 @composed(np.linalg.tensorsolve)
@@ -432,6 +394,7 @@ def _tensorinv(a, ind=2):
     shape = shape_of(a)
     inverse = np.linalg.inv(reshaped(a, (math.prod(shape[ind:]), -1)))
     return reshaped(inverse, shape[ind:] + shape[:ind])
+
 
 # ---- determinants
 
@@ -462,25 +425,14 @@ def det_slope(y, a):
     return as_scalars(y) * transposed(inverse(a)) if is_regular else cofactors(a)
 
 
-def det_wrt_matrix(ybar, y, a):
-    return strong(as_scalars(ybar), det_slope(y, a))
-
-
-def det_tangent(t, y, a):
-    return np.sum(strong(t, det_slope(y, a)), axis=(-2, -1))
-
-
 structural(
     np.linalg.det,
-    det_wrt_matrix,
-    jvp=(det_tangent,),
+    lambda ybar, y, a: strong(as_scalars(ybar), det_slope(y, a)),
+    jvp=(lambda t, y, a: np.sum(strong(t, det_slope(y, a)), axis=(-2, -1)),),
     scalars="determinant",
-    work="factorisation",
-    dependence=MATRIXWISE,
-    batching=True,
     taylor=taylor.determinant,
-    continuous=True,
 )
+facts(np.linalg.inv, np.linalg.det, work="factorisation", dependence=MATRIXWISE, batching=True, continuous=True)
 
 
 @dispatched

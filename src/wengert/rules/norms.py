@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.dependence import MATRIXWISE, Reduced
-from wengert.registry import strong, structural
+from wengert.registry import facts, strong, structural
 from wengert.rules import taylor
 from wengert.rules.broadcasting import conjugate
 from wengert.rules.reductions import extreme_share
@@ -116,24 +116,10 @@ def norms_of_batch(x, ord=None, axis=None, keepdims=False):
     return np.sqrt(np.sum(np.square(x) if x.dtype.kind != "c" else x.real**2 + x.imag**2, axis=1))
 
 
-structural(
-    np.linalg.norm,
-    norm_wrt_array,
-    jvp=(norm_along_array,),
-    dependence=Reduced(2),
-    batching=norms_of_batch,
-    scalars="norm",
-    taylor=taylor.norm,
-    continuous=True,
-)
-structural(
-    np.linalg.vector_norm,
-    vector_norm_wrt_array,
-    jvp=(vector_norm_along_array,),
-    dependence=Reduced(None),
-    taylor=taylor.norm,
-    continuous=True,
-)
+structural(np.linalg.norm, norm_wrt_array, jvp=(norm_along_array,), batching=norms_of_batch, scalars="norm")
+structural(np.linalg.vector_norm, vector_norm_wrt_array, jvp=(vector_norm_along_array,))
+facts(np.linalg.norm, dependence=Reduced(2), taylor=taylor.norm, continuous=True)
+facts(np.linalg.vector_norm, dependence=Reduced(None), taylor=taylor.norm, continuous=True)
 structural(
     np.linalg.matrix_norm,
     lambda ybar, y, x, *, keepdims=False, ord="fro": norm_wrt_array(ybar, y, x, ord, (-2, -1), keepdims),

@@ -160,6 +160,7 @@ def _polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
     factor = 1 if cov == "unscaled" else residuals / (len(x) - (deg + 1))
     return c, (base if np.ndim(rhs) == 1 else base[:, :, None]) * factor
 
+
 # ---- roots
 
 

@@ -109,8 +109,12 @@ def tensordot_labels(ndim, a, b, axes=2):
 
 FLAT_OUTER = Contraction(lambda ndim, a, b, out=None: ((a, b), [[0], [1]], [0, 1]))
 FLAT_INNER = Contraction(lambda ndim, a, b: ((a, b), [[0], [0]], []))
-VECDOT = Contraction(vecdot_labels)
-TENSORDOT = Contraction(tensordot_labels)
+
+
+def bilinear(fun, wrt_left, wrt_right, push_left, push_right):
+    """Declare a product of two operands, by its pullbacks and tangents."""
+    structural(fun, wrt_left, wrt_right, jvp=(push_left, push_right), curvature="cross")
+
 
 # ---- matrix products
 
@@ -207,17 +211,8 @@ def rank_one(position, ybar, a, b, out=None):
 
 
 for fun in {np.matmul, np.linalg.matmul}:
-    structural(
-        fun,
-        matmul_wrt_left,
-        matmul_wrt_right,
-        jvp=(push_matmul_left, push_matmul_right),
-        curvature="cross",
-        dependence=two_factor_pattern(matmul_labels),
-        scalars="matmul",
-        batching=True,
-        rank_one=rank_one,
-    )
+    bilinear(fun, matmul_wrt_left, matmul_wrt_right, push_matmul_left, push_matmul_right)
+    facts(fun, dependence=two_factor_pattern(matmul_labels), scalars="matmul", batching=True, rank_one=rank_one)
 
 
 def matvec_wrt_matrix(ybar, y, a, v, out=None):
@@ -258,22 +253,10 @@ def push_vecmat_matrix(t, y, v, a, out=None):
 
 
 if has_matvec:
-    structural(
-        np.matvec,
-        matvec_wrt_matrix,
-        matvec_wrt_vector,
-        jvp=(push_matvec_matrix, push_matvec_vector),
-        curvature="cross",
-        dependence=two_factor_pattern(matvec_labels),
-    )
-    structural(
-        np.vecmat,
-        vecmat_wrt_vector,
-        vecmat_wrt_matrix,
-        jvp=(push_vecmat_vector, push_vecmat_matrix),
-        curvature="cross",
-        dependence=two_factor_pattern(vecmat_labels),
-    )
+    bilinear(np.matvec, matvec_wrt_matrix, matvec_wrt_vector, push_matvec_matrix, push_matvec_vector)
+    bilinear(np.vecmat, vecmat_wrt_vector, vecmat_wrt_matrix, push_vecmat_vector, push_vecmat_matrix)
+    facts(np.matvec, dependence=two_factor_pattern(matvec_labels))
+    facts(np.vecmat, dependence=two_factor_pattern(vecmat_labels))
 
 # ---- sums of products over chosen axes
 
@@ -347,28 +330,16 @@ def push_tensordot_right(t, y, a, b, axes=2):
     return lead_to_front(z, ndim_of(a) - len(left), lead)
 
 
-structural(
-    np.tensordot,
-    tensordot_wrt_left,
-    tensordot_wrt_right,
-    jvp=(push_tensordot_left, push_tensordot_right),
-    curvature="cross",
-    dependence=TENSORDOT,
-    work="contraction",
-)
+bilinear(np.tensordot, tensordot_wrt_left, tensordot_wrt_right, push_tensordot_left, push_tensordot_right)
 if np.linalg.tensordot is not np.tensordot:
-    structural(
+    bilinear(
         np.linalg.tensordot,
         lambda ybar, y, x1, x2, *, axes=2: tensordot_wrt_left(ybar, y, x1, x2, axes),
         lambda ybar, y, x1, x2, *, axes=2: tensordot_wrt_right(ybar, y, x1, x2, axes),
-        jvp=(
-            lambda t, y, x1, x2, *, axes=2: push_tensordot_left(t, y, x1, x2, axes),
-            lambda t, y, x1, x2, *, axes=2: push_tensordot_right(t, y, x1, x2, axes),
-        ),
-        curvature="cross",
-        dependence=TENSORDOT,
-        work="contraction",
+        lambda t, y, x1, x2, *, axes=2: push_tensordot_left(t, y, x1, x2, axes),
+        lambda t, y, x1, x2, *, axes=2: push_tensordot_right(t, y, x1, x2, axes),
     )
+facts(np.tensordot, np.linalg.tensordot, dependence=Contraction(tensordot_labels), work="contraction")
 
 
 def dot_axes(a, b):
@@ -419,17 +390,14 @@ def push_of(axes_of, is_left, by_matmul, by_tensordot):
 
 
 for fun, axes_of, labels in ((np.dot, dot_axes, dot_labels), (np.inner, inner_axes, inner_labels)):
-    structural(
+    bilinear(
         fun,
         pullback_of(axes_of, True, matmul_wrt_left, tensordot_wrt_left),
         pullback_of(axes_of, False, matmul_wrt_right, tensordot_wrt_right),
-        jvp=(
-            push_of(axes_of, True, push_matmul_left, push_tensordot_left),
-            push_of(axes_of, False, push_matmul_right, push_tensordot_right),
-        ),
-        curvature="cross",
-        dependence=two_factor_pattern(labels),
+        push_of(axes_of, True, push_matmul_left, push_tensordot_left),
+        push_of(axes_of, False, push_matmul_right, push_tensordot_right),
     )
+    facts(fun, dependence=two_factor_pattern(labels))
 facts(np.dot, scalars="dot", batching=True, rank_one=rank_one)
 facts(np.inner, scalars="inner")
 
@@ -451,14 +419,8 @@ def push_outer_right(t, y, a, b, out=None):
 
 
 for fun in (np.outer, np.linalg.outer):
-    structural(
-        fun,
-        outer_wrt_left,
-        outer_wrt_right,
-        jvp=(push_outer_left, push_outer_right),
-        curvature="cross",
-        dependence=FLAT_OUTER,
-    )
+    bilinear(fun, outer_wrt_left, outer_wrt_right, push_outer_left, push_outer_right)
+    facts(fun, dependence=FLAT_OUTER)
 facts(np.outer, expansion=expansions.outer, lowering="outer")
 
 
@@ -478,16 +440,14 @@ def vdots_of_batch(a, b):
     return np.sum(conjugate(left) * right, axis=1)
 
 
-structural(
+bilinear(
     np.vdot,
     lambda ybar, y, a, b: vdot_wrt(ybar, a, b),
     lambda ybar, y, a, b: vdot_wrt(ybar, b, a),
-    jvp=(lambda t, y, a, b: push_vdot(t, a, b), lambda t, y, a, b: push_vdot(t, b, a)),
-    curvature="cross",
-    dependence=FLAT_INNER,
-    scalars="vdot",
-    batching=vdots_of_batch,
+    lambda t, y, a, b: push_vdot(t, a, b),
+    lambda t, y, a, b: push_vdot(t, b, a),
 )
+facts(np.vdot, dependence=FLAT_INNER, scalars="vdot", batching=vdots_of_batch)
 
 
 def vecdot_wrt(ybar, y, x, other, axis):
@@ -505,15 +465,12 @@ def push_vecdot(t, y, x, other, axis):
 
 
 for fun in {np.vecdot, np.linalg.vecdot}:
-    structural(
+    bilinear(
         fun,
         lambda ybar, y, x1, x2, *, axis=-1: vecdot_wrt(ybar, y, x1, x2, axis),
         lambda ybar, y, x1, x2, *, axis=-1: vecdot_wrt(ybar, y, x2, x1, axis),
-        jvp=(
-            lambda t, y, x1, x2, *, axis=-1: push_vecdot(t, y, x1, x2, axis),
-            lambda t, y, x1, x2, *, axis=-1: push_vecdot(t, y, x2, x1, axis),
-        ),
-        curvature="cross",
-        dependence=VECDOT,
+        lambda t, y, x1, x2, *, axis=-1: push_vecdot(t, y, x1, x2, axis),
+        lambda t, y, x1, x2, *, axis=-1: push_vecdot(t, y, x2, x1, axis),
     )
+    facts(fun, dependence=Contraction(vecdot_labels))
 facts(np.vecdot, scalars="vecdot")

@@ -151,16 +151,8 @@ def push_prod(t, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=
     return sum_reduced(strong(t, prod_slope(a, axis, initial, where)), a, axis, keepdims)
 
 
-structural(
-    np.prod,
-    prod_wrt_array,
-    jvp=(push_prod,),
-    batching=True,
-    scalars="prod",
-    dependence=Reduced(),
-    taylor=taylor.prod,
-    continuous=True,
-)
+structural(np.prod, prod_wrt_array, jvp=(push_prod,), scalars="prod", dependence=Reduced(), taylor=taylor.prod)
+facts(np.prod, batching=True, continuous=True)
 
 # ---- maxima and minima: ties share equally
 
@@ -261,26 +253,9 @@ def std_slope(spread, a, axis, ddof, correction, where):
     return np.where(spread == 0, 0, np.divide(deviation / spread, count))
 
 
-structural(
-    np.var,
-    var_wrt_array,
-    jvp=(push_var,),
-    batching=True,
-    dependence=Reduced(),
-    taylor=taylor.variance,
-    scalars="var",
-    continuous=True,
-)
-structural(
-    np.std,
-    std_wrt_array,
-    jvp=(push_std,),
-    batching=True,
-    dependence=Reduced(),
-    taylor=taylor.deviation,
-    scalars="std",
-    continuous=True,
-)
+structural(np.var, var_wrt_array, jvp=(push_var,), scalars="var", taylor=taylor.variance)
+structural(np.std, std_wrt_array, jvp=(push_std,), scalars="std", taylor=taylor.deviation)
+facts(np.var, np.std, batching=True, dependence=Reduced(), continuous=True)
 
 
 def average_wrt_array(ybar, y, a, axis=None, weights=None, *, keepdims=False):
@@ -362,16 +337,8 @@ def average_expansion(a, axis=None, weights=None, **options):
     return lambda a, *_: np.sum(a * share, axis=axis, **options)
 
 
-structural(
-    np.average,
-    average_wrt_array,
-    None,
-    average_wrt_weights,
-    jvp=(push_average, None, push_average_weights),
-    dependence=average_pattern,
-    expansion=average_expansion,
-    taylor=average_taylor,
-)
+structural(np.average, average_wrt_array, None, average_wrt_weights, jvp=(push_average, None, push_average_weights))
+facts(np.average, dependence=average_pattern, expansion=average_expansion, taylor=average_taylor)
 
 # ---- cumulative sums and products, differences
 
@@ -381,13 +348,11 @@ def flat_if_none(a, axis):
     return (raveled(a), -1) if axis is None or ndim_of(a) == 0 else (a, from_end(axis, ndim_of(a))[0])
 
 
-def reverse_cumsum(z, axis):
-    return flipped(np.cumsum(flipped(z, axis), axis=axis), axis)
-
-
 def cumsum_transpose(ybar, a, axis=None, dtype=None, out=None):
+    """Accumulate the cotangent from the end."""
     flat, axis = flat_if_none(a, axis)
-    return reshaped(reverse_cumsum(ybar, axis), lead_shape(ybar, flat) + shape_of(a))
+    z = flipped(np.cumsum(flipped(ybar, axis), axis=axis), axis)
+    return reshaped(z, lead_shape(ybar, flat) + shape_of(a))
 
 
 def push_cumsum(t, y, a, axis=None, dtype=None, out=None):
@@ -428,26 +393,11 @@ def push_cumprod(t, y, a, axis=None, dtype=None, out=None):
     return moved_axis(z, -1, axis)
 
 
-linear(
-    np.cumsum,
-    cumsum_transpose,
-    jvp=push_cumsum,
-    batching=True,
-    expansion=expansions.accumulate(np.add),
-    scalars="cumsum",
-    dependence=Cumulative(),
-)
-structural(
-    np.cumprod,
-    cumprod_wrt_array,
-    jvp=(push_cumprod,),
-    batching=True,
-    expansion=expansions.accumulate(np.multiply),
-    scalars="cumprod",
-    dependence=Cumulative(),
-    taylor=taylor.cumulative_product,
-    continuous=True,
-)
+linear(np.cumsum, cumsum_transpose, jvp=push_cumsum, expansion=expansions.accumulate(np.add))
+structural(np.cumprod, cumprod_wrt_array, jvp=(push_cumprod,), expansion=expansions.accumulate(np.multiply))
+facts(np.cumsum, np.cumprod, batching=True, dependence=Cumulative())
+facts(np.cumsum, scalars="cumsum")
+facts(np.cumprod, scalars="cumprod", taylor=taylor.cumulative_product, continuous=True)
 
 
 def without_initial(ybar, a, axis, include_initial):
@@ -459,14 +409,6 @@ def without_initial(ybar, a, axis, include_initial):
     return np.take(ybar, np.arange(1, n), axis=axis)
 
 
-def cumulative_sum_transpose(ybar, x, axis=None, dtype=None, out=None, include_initial=False):
-    return cumsum_transpose(without_initial(ybar, x, axis, include_initial), x, axis)
-
-
-def cumulative_prod_wrt_array(ybar, y, x, axis=None, dtype=None, out=None, include_initial=False):
-    return cumprod_wrt_array(without_initial(ybar, x, axis, include_initial), y, x, axis)
-
-
 def with_initial(t, x, axis, include_initial):
     """Prepend the zero tangent of the leading constant to the tangent of a cumulative result."""
     if not include_initial:
@@ -475,23 +417,28 @@ def with_initial(t, x, axis, include_initial):
     return np.concatenate([np.zeros(with_length(t, 1, axis), dtype=t.dtype), t], axis=axis)
 
 
-def push_cumulative_sum(t, y, x, axis=None, dtype=None, out=None, include_initial=False):
-    return with_initial(push_cumsum(t, y, x, axis), x, axis, include_initial)
+def cumulative_sum_transpose(ybar, x, axis=None, dtype=None, out=None, include_initial=False):
+    return cumsum_transpose(without_initial(ybar, x, axis, include_initial), x, axis)
 
 
-def push_cumulative_prod(t, y, x, axis=None, dtype=None, out=None, include_initial=False):
-    return with_initial(push_cumprod(t, y, x, axis), x, axis, include_initial)
+def cumulative_prod_wrt_array(ybar, y, x, axis=None, dtype=None, out=None, include_initial=False):
+    return cumprod_wrt_array(without_initial(ybar, x, axis, include_initial), y, x, axis)
+
+
+def push_cumulative(push):
+    """Tangent of a cumulative function, from that of the same function without a leading constant."""
+
+    def pushed(t, y, x, axis=None, dtype=None, out=None, include_initial=False):
+        return with_initial(push(t, y, x, axis), x, axis, include_initial)
+
+    return pushed
 
 
 if has_cumulative:
-    linear(np.cumulative_sum, cumulative_sum_transpose, jvp=push_cumulative_sum, dependence=Cumulative())
-    structural(
-        np.cumulative_prod,
-        cumulative_prod_wrt_array,
-        jvp=(push_cumulative_prod,),
-        dependence=Cumulative(),
-        taylor=taylor.cumulative_product,
-    )
+    linear(np.cumulative_sum, cumulative_sum_transpose, jvp=push_cumulative(push_cumsum))
+    structural(np.cumulative_prod, cumulative_prod_wrt_array, jvp=(push_cumulative(push_cumprod),))
+    facts(np.cumulative_sum, np.cumulative_prod, dependence=Cumulative())
+    facts(np.cumulative_prod, taylor=taylor.cumulative_product)
 
 
 def with_length(z, n, axis):
@@ -563,11 +510,8 @@ structural(
     *(pull_diff, None, None, pull_before, pull_behind),
     jvp=(push_diff, None, None, push_before, push_behind),
     curvature="none",
-    dependence=diff_pattern,
-    expansion=expansions.diff,
-    native="diff",
-    lowering="diff",
 )
+facts(np.diff, dependence=diff_pattern, expansion=expansions.diff, native="diff", lowering="diff")
 
 
 # ---- traces

@@ -211,6 +211,7 @@ def _factorial(n, exact=False, extend="zero"):
     y = np.where(np.less(n, 0), 0.0, y)[()]
     return as_dtype(y, np.dtype(float)) if np.ndim(n) else y  # SciPy returns float64 for arrays
 
+
 # ---- the periodic sinc function
 
 

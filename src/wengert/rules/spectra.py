@@ -17,7 +17,7 @@ import numpy as np
 
 from wengert.dependence import MATRIXWISE
 from wengert.features import cond_is_real
-from wengert.registry import composed, strong, strong_matmul, structural
+from wengert.registry import composed, facts, strong, strong_matmul, structural
 from wengert.rules.broadcasting import conjugate
 from wengert.rules.composed import as_array, as_dtype, dispatched, locally_constant
 from wengert.rules.linalg import (
@@ -49,10 +49,14 @@ def gaps(d):
     return gap, (np.abs(gap) <= rounding(gap) * size(d, -1)[..., None]) & ~np.eye(shape_of(d)[-1], dtype=bool)
 
 
+def divided_by_sum(z, total, is_left_out):
+    """Return z / total, and 0 where `is_left_out`."""
+    return strong(z, np.where(is_left_out, 0, 1 / np.where(is_left_out, 1, total)))
+
+
 def divided(z, gap, is_left_out):
     """Return z / gap, and 0 on the diagonal and where `is_left_out`."""
-    is_left_out = is_left_out | np.eye(shape_of(gap)[-1], dtype=bool)
-    return strong(z, np.where(is_left_out, 0, 1 / np.where(is_left_out, 1, gap)))
+    return divided_by_sum(z, gap, is_left_out | np.eye(shape_of(gap)[-1], dtype=bool))
 
 
 def is_nonzero(z, vbar):
@@ -184,19 +188,14 @@ def eigh_along_matrix(t, y, a, UPLO, of_values=False):
     return packed_tangents(leading(t, a), np.diagonal(inner, axis1=-2, axis2=-1).real, dv)
 
 
-def eigenvectors(a, UPLO):
-    """Return the eigenvectors for the rule of ``eigvalsh``."""
-    return unpacked(packed_eigh(a, UPLO, True), *eigh_shapes(a))[1]
-
-
 def eigvalsh_wrt_matrix(ybar, y, a, UPLO="L"):
     """dw_i = v_i^H dA v_i; for equal eigenvalues with the eigenvectors that LAPACK returns."""
-    v = eigenvectors(a, UPLO)
+    _, v = unpacked(packed_eigh(a, UPLO, True), *eigh_shapes(a))
     return hermitian_read_transpose(strong_matmul(strong(v, ybar[..., None, :]), adjoint(v)), a, UPLO)
 
 
 def eigvalsh_along_matrix(t, y, a, UPLO="L"):
-    v = eigenvectors(a, UPLO)
+    _, v = unpacked(packed_eigh(a, UPLO, True), *eigh_shapes(a))
     return np.sum(strong(conjugate(v), strong_matmul(hermitian_read(t, a, UPLO), v)).real, axis=-2)
 
 
@@ -207,23 +206,11 @@ def _eigh(a, UPLO="L"):
     return EighResult(w.real, v)
 
 
-structural(
-    packed_eigh,
-    eigh_wrt_matrix,
-    jvp=(eigh_along_matrix,),
-    undefined=undefined("eigh", "eigenvalues"),
-    native="eigh",
-    work="factorisation",
-).name = "numpy.linalg.eigh"
-structural(
-    np.linalg.eigvalsh,
-    eigvalsh_wrt_matrix,
-    jvp=(eigvalsh_along_matrix,),
-    batching=True,
-    dependence=MATRIXWISE,
-    native="eigvalsh",
-    work="factorisation",
-)
+row = structural(packed_eigh, eigh_wrt_matrix, jvp=(eigh_along_matrix,), undefined=undefined("eigh", "eigenvalues"))
+row.name = "numpy.linalg.eigh"
+structural(np.linalg.eigvalsh, eigvalsh_wrt_matrix, jvp=(eigvalsh_along_matrix,), batching=True, dependence=MATRIXWISE)
+facts(packed_eigh, native="eigh", work="factorisation")
+facts(np.linalg.eigvalsh, native="eigvalsh", work="factorisation")
 
 # ---- eigenvalues and eigenvectors of general matrices
 
@@ -295,10 +282,9 @@ def _eig(a):
     return EigResult(*unpacked(packed_eig(a), *eigh_shapes(a)))
 
 
-structural(packed_eig, eig_wrt_matrix, jvp=(eig_along_matrix,), work="factorisation").name = "numpy.linalg.eig"
-structural(
-    np.linalg.eigvals, eigvals_wrt_matrix, jvp=(eigvals_along_matrix,), dependence=MATRIXWISE, work="factorisation"
-)
+structural(packed_eig, eig_wrt_matrix, jvp=(eig_along_matrix,)).name = "numpy.linalg.eig"
+structural(np.linalg.eigvals, eigvals_wrt_matrix, jvp=(eigvals_along_matrix,), dependence=MATRIXWISE)
+facts(packed_eig, np.linalg.eigvals, work="factorisation")
 
 # ---- singular values and vectors
 
@@ -392,11 +378,6 @@ def fix_pair_phases(u, v, ubar, vbar):
     return fix_cotangent_phases("svd", u, ubar, turn, real_element_mask(u, 0)), vbar
 
 
-def divided_by_sum(z, total, is_left_out):
-    """Return z / total, and 0 where `is_left_out`."""
-    return strong(z, np.where(is_left_out, 0, 1 / np.where(is_left_out, 1, total)))
-
-
 def svd_along_matrix(t, y, a, full_matrices, of_values=False):
     u, s, v, u0, v0 = svd_parts(y, a, full_matrices)
     tv, tu = strong_matmul(t, v), strong_matmul(adjoint(t), u)
@@ -460,22 +441,11 @@ def _svd(a, full_matrices=True, compute_uv=True):
     return SVDResult(u, s.real, vh)
 
 
-structural(
-    packed_svd,
-    svd_wrt_matrix,
-    jvp=(svd_along_matrix,),
-    undefined=undefined("svd", "singular values"),
-    native="svd",
-    work="factorisation",
-).name = "numpy.linalg.svd"
-structural(
-    np.linalg.svdvals,
-    svdvals_wrt_matrix,
-    jvp=(svdvals_along_matrix,),
-    dependence=MATRIXWISE,
-    native="svdvals",
-    work="factorisation",
-)
+row = structural(packed_svd, svd_wrt_matrix, jvp=(svd_along_matrix,), undefined=undefined("svd", "singular values"))
+row.name = "numpy.linalg.svd"
+structural(np.linalg.svdvals, svdvals_wrt_matrix, jvp=(svdvals_along_matrix,), dependence=MATRIXWISE)
+facts(packed_svd, native="svd", work="factorisation")
+facts(np.linalg.svdvals, native="svdvals", work="factorisation")
 
 
 @composed(np.linalg.cond)
@@ -489,6 +459,7 @@ def _cond(x, p=None):
     inverse = np.linalg.inv(as_dtype(x, np.result_type(x.dtype, float)))  # NumPy computes it in double precision
     dtype = x.real.dtype if cond_is_real() else x.dtype
     return as_dtype(np.linalg.norm(x, p, (-2, -1)) * np.linalg.norm(inverse, p, (-2, -1)), dtype)
+
 
 # ---- pseudo-inverse and least squares
 
@@ -542,14 +513,8 @@ def _pinv(a, rcond=None, *, rtol=np._NoValue):
     return p
 
 
-structural(
-    pseudo_inverse,
-    pinv_wrt_matrix,
-    jvp=(pinv_along_matrix,),
-    dependence=MATRIXWISE,
-    native="pinv",
-    work="factorisation",
-)
+structural(pseudo_inverse, pinv_wrt_matrix, jvp=(pinv_along_matrix,), dependence=MATRIXWISE)
+facts(pseudo_inverse, native="pinv", work="factorisation")
 
 # least squares; packed results are rank, solution, singular values, residual sums of squares
 
@@ -646,11 +611,5 @@ def _lstsq(a, b, rcond=None):
     return x, squares, rank, s
 
 
-structural(
-    packed_lstsq,
-    lstsq_wrt_matrix,
-    lstsq_wrt_right_side,
-    jvp=(lstsq_along_matrix, lstsq_along_right_side),
-    native="lstsq",
-    work="factorisation",
-)
+tangents = (lstsq_along_matrix, lstsq_along_right_side)
+structural(packed_lstsq, lstsq_wrt_matrix, lstsq_wrt_right_side, jvp=tangents, native="lstsq", work="factorisation")

@@ -187,6 +187,7 @@ def one_plus_square(u, n):
     return plus(product(u, u, n), 1)
 
 
+@recurrence
 def inverse_cosh(y0, u, n):
     q = product(root(np.sqrt(u[0] - 1), plus(u, -1), n), root(np.sqrt(u[0] + 1), plus(u, 1), n), n)
     return divided(y0, u, q, n)
@@ -194,81 +195,25 @@ def inverse_cosh(y0, u, n):
 
 # ---- functions of one operand
 
-
-@recurrence
-def square(y0, u, n):
-    return product(u, u, n)
-
-
-@recurrence
-def reciprocal(y0, u, n):
-    return quotient([np.ones_like(u[0])], u, n)
-
-
-@recurrence
-def cube_root(y0, u, n):
-    return raised(y0, u, 1 / 3, n)
-
-
-@recurrence
-def exponential_base_2(y0, u, n):
-    return exponential(y0, scaled(u, math.log(2)), n)
-
-
-@recurrence
-def exponential_minus_1(y0, u, n):
-    return [y0, *exponential(np.exp(u[0]), u, n)[1:]]
-
-
-@recurrence
-def logarithm_of_1_plus(y0, u, n):
-    return divided(y0, u, plus(u, 1), n)
-
-
-@recurrence
-def sine(y0, u, n):
-    return circular(y0, np.cos(u[0]), u, n, -1)[0]
-
-
-@recurrence
-def cosine(y0, u, n):
-    return circular(np.sin(u[0]), y0, u, n, -1)[1]
-
-
-@recurrence
-def tan(y0, u, n):
-    return tangent(y0, 1 + y0 * y0, u, n, 1)
-
-
-@recurrence
-def arctangent(y0, u, n):
-    return divided(y0, u, one_plus_square(u, n), n)
-
-
-@recurrence
-def hyperbolic_sine(y0, u, n):
-    return circular(y0, np.cosh(u[0]), u, n, 1)[0]
-
-
-@recurrence
-def hyperbolic_cosine(y0, u, n):
-    return circular(np.sinh(u[0]), y0, u, n, 1)[1]
-
-
-@recurrence
-def hyperbolic_tangent(y0, u, n):
-    return tangent(y0, np.square(2 / (np.exp(u[0]) + np.exp(-u[0]))), u, n, -1)
-
-
-@recurrence
-def inverse_sinh(y0, u, n):
-    return divided(y0, u, root(np.hypot(u[0], 1.0), one_plus_square(u, n), n), n)
-
-
-@recurrence
-def inverse_tanh(y0, u, n):
-    return divided(y0, u, one_minus_square(u, n), n)
-
+square = recurrence(lambda y0, u, n: product(u, u, n))
+reciprocal = recurrence(lambda y0, u, n: quotient([np.ones_like(u[0])], u, n))
+cube_root = recurrence(lambda y0, u, n: raised(y0, u, 1 / 3, n))
+exponential_base_2 = recurrence(lambda y0, u, n: exponential(y0, scaled(u, math.log(2)), n))
+exponential_minus_1 = recurrence(lambda y0, u, n: [y0, *exponential(np.exp(u[0]), u, n)[1:]])
+logarithm_base_2 = recurrence(logarithm(math.log(2)))
+logarithm_base_10 = recurrence(logarithm(math.log(10)))
+logarithm_of_1_plus = recurrence(lambda y0, u, n: divided(y0, u, plus(u, 1), n))
+sine = recurrence(lambda y0, u, n: circular(y0, np.cos(u[0]), u, n, -1)[0])
+cosine = recurrence(lambda y0, u, n: circular(np.sin(u[0]), y0, u, n, -1)[1])
+tan = recurrence(lambda y0, u, n: tangent(y0, 1 + y0 * y0, u, n, 1))
+inverse_sine = recurrence(arcsine(1))
+inverse_cosine = recurrence(arcsine(-1))
+arctangent = recurrence(lambda y0, u, n: divided(y0, u, one_plus_square(u, n), n))
+hyperbolic_sine = recurrence(lambda y0, u, n: circular(y0, np.cosh(u[0]), u, n, 1)[0])
+hyperbolic_cosine = recurrence(lambda y0, u, n: circular(np.sinh(u[0]), y0, u, n, 1)[1])
+hyperbolic_tangent = recurrence(lambda y0, u, n: tangent(y0, np.square(2 / (np.exp(u[0]) + np.exp(-u[0]))), u, n, -1))
+inverse_sinh = recurrence(lambda y0, u, n: divided(y0, u, root(np.hypot(u[0], 1.0), one_plus_square(u, n), n), n))
+inverse_tanh = recurrence(lambda y0, u, n: divided(y0, u, one_minus_square(u, n), n))
 
 #: coefficients of sin(z) / z in powers of z^2
 SINC = [(-1) ** k / math.factorial(2 * k + 1) for k in range(30)]

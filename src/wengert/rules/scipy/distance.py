@@ -254,6 +254,7 @@ def _pdist(X, metric="euclidean", *, p=None, V=None, VI=None, w=None, base=None,
         return plain_pdist(X, name, **options)
     return pdist_by_name(X, name, [*options], *options.values())
 
+
 # ---- square form
 
 

@@ -128,6 +128,7 @@ def _cho_solve(c_and_lower, b, overwrite_b=False, check_finite=True):
         b = solve_triangular(c, b, trans, lower)
     return b
 
+
 # ---- LU with plain pivots
 
 
@@ -224,6 +225,7 @@ def _lu_solve(lu_and_piv, b, trans=0, overwrite_b=False, check_finite=True):
     x = solve_triangular(lu, solve_triangular(lu, b, trans, False), trans, True, True)
     return np.take(x, np.argsort(order), rows)
 
+
 # ---- QR and RQ
 
 
@@ -274,6 +276,7 @@ def _rq(a, overwrite_a=False, lwork=None, mode="full", check_finite=True):
 @locally_constant
 def rq_plain(index, a):
     return la.rq.__wrapped__(a, mode="economic")[index]
+
 
 # ---- singular values
 
@@ -354,6 +357,7 @@ def _subspace_angles(A, B):
     sine = np.clip(sine[:count], -1.0, 1.0)
     angles = np.where(is_large, np.arcsin(np.where(is_large, sine, 0)), np.arccos(np.where(is_large, 0, cosine)))
     return angles[::-1]
+
 
 # ---- eigenvalues of Hermitian matrices
 

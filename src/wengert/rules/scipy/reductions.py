@@ -74,6 +74,7 @@ def _ldl(A, lower=True, hermitian=True, overwrite_a=False, check_finite=True):
     order = ldl_order(a, bool(lower))
     return l[np.argsort(order)], d, order
 
+
 # ---- Hessenberg and Schur forms
 
 hessenberg_plain, schur_plain = plain(la.hessenberg), plain(la.schur)
@@ -123,6 +124,7 @@ def _schur(a, output="real", lwork=None, overwrite_a=False, sort=None, check_fin
     t = np.triu(adjoint(q) @ a @ q)
     return (t, q) if sort is None else (t, q, schur_plain(2, a, output, None, False, sort)[()])
 
+
 # ---- null spaces
 
 null_space_plain = plain(la.null_space)
@@ -137,6 +139,7 @@ def _null_space(A, rcond=None, overwrite_a=False, check_finite=True, lapack_driv
         return adjoint(la.svd(A, lapack_driver=lapack_driver)[2][np.shape(A)[1] - count :])
     z = basis - np.linalg.pinv(A) @ (A @ basis)
     return z / np.sqrt(np.sum(z * z))
+
 
 # ---- functions by eigenvectors
 
