@@ -14,17 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.features import has_cumulative, has_matvec
-from wengert.registry import (
-    analytic,
-    composed,
-    conjugated,
-    elementwise,
-    facts,
-    on_complex,
-    rows,
-    strong,
-    ufunc_methods,
-)
+from wengert.registry import analytic, composed, conjugated, elementwise, facts, on_complex, rows, strong, ufunc_methods
 from wengert.rules import einsum, interpolation, kronecker, polynomials, reductions, shaping  # noqa: F401  (declares rows)
 from wengert.rules.broadcasting import aligned, conjugate
 from wengert.rules.composed import as_array, dispatched, locally_constant

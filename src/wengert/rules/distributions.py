@@ -21,8 +21,7 @@ from wengert.rules.parameters import (
     gamma_density,
     gammainc_by_parameter,
 )
-from wengert.rules.special import digamma_rise, exp_minus_square, sp
-from wengert.rules.transcendental import row
+from wengert.rules.special import digamma_rise, exp_minus_square, row, sp
 
 
 def normal_density(x):

@@ -12,8 +12,7 @@ import numpy as np
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import elementwise
 from wengert.rules.composed import dispatched
-from wengert.rules.special import sp, unknown
-from wengert.rules.transcendental import row
+from wengert.rules.special import row, sp, unknown
 
 #: maximum number of terms, and maximum ratio of the sum of their absolute values to the sum
 _MAX_TERMS, _MAX_CANCELLATION = 20_000, 1e4

@@ -66,27 +66,20 @@ def carlson_partial(i):
 elementwise(carlson, None, None, None, None, None, *map(carlson_partial, range(4)))
 
 
-def elliprd_partial(i):
-    exponents = [0.5, 0.5, 1.5, 0.0]
-    factor, exponents[i] = -1.5 * exponents[i], exponents[i] + 1
-    return lambda out, x, y, z: factor * carlson(0.0, *exponents, x, y, z, 1.0)
+def declare_member(name, count, scale, power, *exponents):
+    """Declare a function of `count` operands: `scale` times an exponent is the factor of the partial."""
+
+    def partial(i):
+        raised = [e + (k == i) for k, e in enumerate(exponents)]
+        factor, rest = scale * exponents[i], (1.0,) * (4 - count)
+        return lambda out, *operands: factor * carlson(power, *raised, *operands, *rest)
+
+    elementwise(f"scipy.special.{name}", *map(partial, range(count)))
 
 
-def elliprg_partial(i):
-    exponents = [0.5, 0.5, 0.5, 0.0]
-    exponents[i] += 1
-    return lambda out, x, y, z: carlson(1.0, *exponents, x, y, z, 1.0) / 8
-
-
-def elliprj_partial(i):
-    exponents = [0.5, 0.5, 0.5, 1.0]
-    factor, exponents[i] = -1.5 * exponents[i], exponents[i] + 1
-    return lambda out, x, y, z, p: factor * carlson(0.0, *exponents, x, y, z, p)
-
-
-elementwise("scipy.special.elliprd", *map(elliprd_partial, range(3)))
-elementwise("scipy.special.elliprg", *map(elliprg_partial, range(3)))
-elementwise("scipy.special.elliprj", *map(elliprj_partial, range(4)))
+declare_member("elliprd", 3, -1.5, 0.0, 0.5, 0.5, 1.5, 0.0)
+declare_member("elliprg", 3, 0.25, 1.0, 0.5, 0.5, 0.5, 0.0)
+declare_member("elliprj", 4, -1.5, 0.0, 0.5, 0.5, 0.5, 1.0)
 
 # ---- the Faddeeva function
 

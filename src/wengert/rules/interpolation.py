@@ -128,15 +128,6 @@ def interp_wrt_values(ybar, y, x, xp, fp, left=None, right=None):
     return scatter_weighted(of_row(ybar, x), value_weights(as_row(x), xp, left, right), len(xp))
 
 
-def interp_wrt_left(ybar, y, x, xp, fp, left=None, right=None):
-    """Cotangent of `left`, the value before the first point."""
-    return unbroadcast(np.where(outside_masks(x, xp)[0], ybar, 0.0), left, leading(ybar, y))
-
-
-def interp_wrt_right(ybar, y, x, xp, fp, left=None, right=None):
-    return unbroadcast(np.where(outside_masks(x, xp)[1], ybar, 0.0), right, leading(ybar, y))
-
-
 def push_interp_places(t, y, x, xp, fp, left=None, right=None):
     return interp_along_table(t, x, point_weights(as_row(x), xp, fp))
 
@@ -145,22 +136,23 @@ def push_interp_values(t, y, x, xp, fp, left=None, right=None):
     return interp_along_table(t, x, value_weights(as_row(x), xp, left, right))
 
 
-def push_interp_left(t, y, x, xp, fp, left=None, right=None):
-    return np.where(outside_masks(x, xp)[0], aligned(t, left, ndim_of(y)), 0.0)
+def end_rules(side):
+    """Pullback and tangent in the value beyond an end of the table: `left` if `side` is 0, `right` if it is 1."""
+
+    def pull(ybar, y, x, xp, fp, left=None, right=None):
+        return unbroadcast(np.where(outside_masks(x, xp)[side], ybar, 0.0), (left, right)[side], leading(ybar, y))
+
+    def push(t, y, x, xp, fp, left=None, right=None):
+        return np.where(outside_masks(x, xp)[side], aligned(t, (left, right)[side], ndim_of(y)), 0.0)
+
+    return pull, push
 
 
-def push_interp_right(t, y, x, xp, fp, left=None, right=None):
-    return np.where(outside_masks(x, xp)[1], aligned(t, right, ndim_of(y)), 0.0)
-
-
+pulls, pushes = zip(end_rules(0), end_rules(1))
 structural(
     np.interp,
-    interp_wrt_point,
-    interp_wrt_places,
-    interp_wrt_values,
-    interp_wrt_left,
-    interp_wrt_right,
-    jvp=(interp_wrt_point, push_interp_places, push_interp_values, push_interp_left, push_interp_right),
+    *(interp_wrt_point, interp_wrt_places, interp_wrt_values, *pulls),
+    jvp=(interp_wrt_point, push_interp_places, push_interp_values, *pushes),
     dependence=Elementwise(1),
     taylor=PIECEWISE_LINEAR,
     scalars="interp",

@@ -6,7 +6,8 @@ import numpy as np
 
 from wengert.registry import elementwise
 from wengert.rules.composed import dispatched
-from wengert.rules.transcendental import between, kve_partial
+from wengert.rules.special import between
+from wengert.rules.transcendental import kve_partial
 
 
 @dispatched

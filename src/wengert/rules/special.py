@@ -54,21 +54,27 @@ def unknown(name, operand):
     return partial
 
 
+def row(name, *partials, **columns):
+    """Declare a row by the partial in each operand; a string names an operand without a known derivative."""
+    known = [unknown(name, p) if isinstance(p, str) else p for p in partials]
+    elementwise(f"scipy.special.{name}", *known, **columns)
+
+
 # ---- NumPy's functions under SciPy's names
 
-elementwise("scipy.special.cbrt", lambda y, x: 1 / (3 * y * y), domain=(POSITIVE,))
-elementwise("scipy.special.exp2", lambda y, x: y * log(2), domain=(ANY,))
-elementwise("scipy.special.exp10", lambda y, x: y * log(10), domain=(ANY,))
-elementwise("scipy.special.expm1", lambda y, x: np.exp(x), domain=(ANY,))
-elementwise("scipy.special.log1p", lambda y, x: 1 / (1 + x), domain=((-0.9, 4.0),))
-elementwise("scipy.special.cosm1", lambda y, x: -np.sin(x), domain=(ANY,))
+row("cbrt", lambda y, x: 1 / (3 * y * y), domain=(POSITIVE,))
+row("exp2", lambda y, x: y * log(2), domain=(ANY,))
+row("exp10", lambda y, x: y * log(10), domain=(ANY,))
+row("expm1", lambda y, x: np.exp(x), domain=(ANY,))
+row("log1p", lambda y, x: 1 / (1 + x), domain=((-0.9, 4.0),))
+row("cosm1", lambda y, x: -np.sin(x), domain=(ANY,))
 constant("scipy.special.round", "scipy.special.gammasgn")
 
 # ---- error functions and the normal distribution
 
-elementwise("scipy.special.erf", lambda y, x: 2 / sqrt(pi) * exp_minus_square(x, 1.0), domain=(ANY,))
-elementwise("scipy.special.erfc", lambda y, x: -2 / sqrt(pi) * exp_minus_square(x, 1.0), domain=(ANY,))
-elementwise("scipy.special.ndtr", lambda y, x: 1 / sqrt(2 * pi) * exp_minus_square(x, 0.5), domain=(ANY,))
+row("erf", lambda y, x: 2 / sqrt(pi) * exp_minus_square(x, 1.0), domain=(ANY,))
+row("erfc", lambda y, x: -2 / sqrt(pi) * exp_minus_square(x, 1.0), domain=(ANY,))
+row("ndtr", lambda y, x: 1 / sqrt(2 * pi) * exp_minus_square(x, 0.5), domain=(ANY,))
 
 
 def hazard(x, terms=40):
@@ -86,14 +92,14 @@ def log_ndtr_partial(y, x):
     return np.where(np.less(x, -5.0), hazard(x), ratio)
 
 
-elementwise("scipy.special.log_ndtr", log_ndtr_partial, domain=(ANY,))
+row("log_ndtr", log_ndtr_partial, domain=(ANY,))
 # inverse functions: the reciprocal of the derivative at y
-elementwise("scipy.special.erfinv", lambda y, x: sqrt(pi) / 2 / exp_minus_square(y, 1.0), domain=((-0.9, 0.9),))
-elementwise("scipy.special.erfcinv", lambda y, x: -sqrt(pi) / 2 / exp_minus_square(y, 1.0), domain=((0.1, 1.9),))
-elementwise("scipy.special.ndtri", lambda y, x: sqrt(2 * pi) / exp_minus_square(y, 0.5), domain=(UNIT,))
+row("erfinv", lambda y, x: sqrt(pi) / 2 / exp_minus_square(y, 1.0), domain=((-0.9, 0.9),))
+row("erfcinv", lambda y, x: -sqrt(pi) / 2 / exp_minus_square(y, 1.0), domain=((0.1, 1.9),))
+row("ndtri", lambda y, x: sqrt(2 * pi) / exp_minus_square(y, 0.5), domain=(UNIT,))
 
-elementwise("scipy.special.ndtri_exp", lambda y, x: 1 / log_ndtr_partial(x, y), domain=((-4.0, -0.1),))
-elementwise("scipy.special.erfi", lambda y, x: 2 / sqrt(pi) * exp_minus_square(x, -1.0), domain=(ANY,))
+row("ndtri_exp", lambda y, x: 1 / log_ndtr_partial(x, y), domain=((-4.0, -0.1),))
+row("erfi", lambda y, x: 2 / sqrt(pi) * exp_minus_square(x, -1.0), domain=(ANY,))
 
 
 def erfcx_partial(y, x, terms=60):
@@ -115,20 +121,15 @@ def dawsn_partial(y, x, terms=40):
     return np.where(is_far, -series, 1 - 2 * x * y)
 
 
-elementwise("scipy.special.erfcx", erfcx_partial, domain=(ANY,))
-elementwise("scipy.special.dawsn", dawsn_partial, domain=(ANY,))
+row("erfcx", erfcx_partial, domain=(ANY,))
+row("dawsn", dawsn_partial, domain=(ANY,))
 
 # ---- the logistic function
 
-
-def expit_partial(y, x):
-    """Return y (1 - y) as expit(x) expit(-x), since 1 - y cancels; `y` is unused and need not be stored."""
-    return sp.expit(x) * sp.expit(-x)
-
-
-elementwise("scipy.special.expit", expit_partial, domain=(ANY,))
-elementwise("scipy.special.logit", lambda y, x: 1 / (x * (1 - x)), domain=(UNIT,), continuous=True)
-elementwise("scipy.special.log_expit", lambda y, x: sp.expit(-x), domain=(ANY,), continuous=True)
+# y (1 - y) as expit(x) expit(-x), since 1 - y cancels; `y` is unused and need not be stored
+row("expit", lambda y, x: sp.expit(x) * sp.expit(-x), domain=(ANY,))
+row("logit", lambda y, x: 1 / (x * (1 - x)), domain=(UNIT,), continuous=True)
+row("log_expit", lambda y, x: sp.expit(-x), domain=(ANY,), continuous=True)
 
 # ---- x log y, entropies: 0 log 0 is 0, as is its derivative in y
 
@@ -144,32 +145,25 @@ def log_ratio(a, b):
     return np.where(is_near, np.log1p((a - b) / b), np.log(a) - np.log(b))
 
 
-elementwise(
-    "scipy.special.xlogy",
+row(
+    "xlogy",
     lambda y, a, b: np.log(b),
     lambda y, a, b: ratio(a, b),
     curvature="second",
     domain=(POSITIVE, POSITIVE),
     continuous=True,
 )
-elementwise(
-    "scipy.special.xlog1py",
+row(
+    "xlog1py",
     lambda y, a, b: np.log1p(b),
     lambda y, a, b: ratio(a, 1 + b),
     curvature="second",
     domain=(POSITIVE, (-0.9, 4.0)),
     continuous=True,
 )
-elementwise("scipy.special.entr", lambda y, x: -np.log(x) - 1, domain=(POSITIVE,), continuous=True)
-elementwise(
-    "scipy.special.rel_entr",
-    lambda y, a, b: log_ratio(a, b) + 1,
-    lambda y, a, b: -ratio(a, b),
-    domain=(POSITIVE, POSITIVE),
-)
-elementwise(
-    "scipy.special.kl_div", lambda y, a, b: log_ratio(a, b), lambda y, a, b: (b - a) / b, domain=(POSITIVE, POSITIVE)
-)
+row("entr", lambda y, x: -np.log(x) - 1, domain=(POSITIVE,), continuous=True)
+row("rel_entr", lambda y, a, b: log_ratio(a, b) + 1, lambda y, a, b: -ratio(a, b), domain=(POSITIVE, POSITIVE))
+row("kl_div", lambda y, a, b: log_ratio(a, b), lambda y, a, b: (b - a) / b, domain=(POSITIVE, POSITIVE))
 
 # ---- the gamma function and related functions
 
@@ -183,68 +177,47 @@ def beta_partial(y, a, b):
     return y * (sp.digamma(a) - sp.digamma(a + b))
 
 
-elementwise("scipy.special.gammaln", lambda y, x: sp.digamma(x), domain=(POSITIVE,), continuous=True)
-elementwise("scipy.special.loggamma", lambda y, x: sp.digamma(x), domain=(POSITIVE,), continuous=True)
-elementwise("scipy.special.gamma", lambda y, x: y * sp.digamma(x), domain=(POSITIVE,), continuous=True)
-elementwise("scipy.special.digamma", lambda y, x: hurwitz(2.0, x), domain=(POSITIVE,))
-elementwise(
-    "scipy.special.betaln",
+row("gammaln", lambda y, x: sp.digamma(x), domain=(POSITIVE,), continuous=True)
+row("loggamma", lambda y, x: sp.digamma(x), domain=(POSITIVE,), continuous=True)
+row("gamma", lambda y, x: y * sp.digamma(x), domain=(POSITIVE,), continuous=True)
+row("digamma", lambda y, x: hurwitz(2.0, x), domain=(POSITIVE,))
+row(
+    "betaln",
     lambda y, a, b: sp.digamma(a) - sp.digamma(a + b),
     lambda y, a, b: sp.digamma(b) - sp.digamma(a + b),
     domain=(POSITIVE, POSITIVE),
 )
-elementwise(
-    "scipy.special.beta",
-    lambda y, a, b: beta_partial(y, a, b),
-    lambda y, a, b: beta_partial(y, b, a),
-    domain=(POSITIVE, POSITIVE),
-)
+row("beta", lambda y, a, b: beta_partial(y, a, b), lambda y, a, b: beta_partial(y, b, a), domain=(POSITIVE, POSITIVE))
 
 # ---- exponential integrals
 
-elementwise("scipy.special.exp1", lambda y, x: -np.exp(-x) / x, domain=(POSITIVE,))
-elementwise("scipy.special.expi", lambda y, x: np.exp(x) / x, domain=(POSITIVE,))
+row("exp1", lambda y, x: -np.exp(-x) / x, domain=(POSITIVE,))
+row("expi", lambda y, x: np.exp(x) / x, domain=(POSITIVE,))
 
 # ---- Bessel functions (DLMF 10.6.1, 10.29.1): the derivative is half a sum of the neighbours in order
 
 
-def bessel(name, order, x):
-    import scipy.special
+def between(name, below, above):
+    """Partial in x: half a sum of the neighbours in order."""
 
-    return getattr(scipy.special, name)(order, x)
-
-
-def order_01(name, x):
-    import scipy.special
-
-    return getattr(scipy.special, name)(x)
-
-
-def between_neighbours(name, sign_below, sign_above):
-    """Partial in x of a Bessel function of arbitrary order."""
-
-    def partial(y, order, x):
-        return (sign_below * bessel(name, order - 1, x) + sign_above * bessel(name, order + 1, x)) / 2
+    def partial(y, v, x):
+        function = getattr(sp, name)
+        return (below * function(v - 1, x) + above * function(v + 1, x)) / 2
 
     return partial
 
 
 # jv, yv, iv and kv underflow or overflow long before the functions of order 0 and 1
-elementwise("scipy.special.j0", lambda y, x: -order_01("j1", x), domain=(POSITIVE,))
-elementwise("scipy.special.j1", lambda y, x: (order_01("j0", x) - bessel("jv", 2, x)) / 2, domain=(POSITIVE,))
-elementwise("scipy.special.y0", lambda y, x: -order_01("y1", x), domain=(POSITIVE,))
-elementwise("scipy.special.y1", lambda y, x: order_01("y0", x) - y / x, domain=(POSITIVE,))
-elementwise("scipy.special.i0", lambda y, x: order_01("i1", x), domain=(ANY,))
-elementwise("scipy.special.i1", lambda y, x: (order_01("i0", x) + bessel("iv", 2, x)) / 2, domain=(ANY,))
-elementwise("scipy.special.k0", lambda y, x: -order_01("k1", x), domain=(POSITIVE,))
-elementwise("scipy.special.k1", lambda y, x: -(order_01("k0", x) + y / x), domain=(POSITIVE,))
+row("j0", lambda y, x: -sp.j1(x), domain=(POSITIVE,))
+row("j1", lambda y, x: (sp.j0(x) - sp.jv(2, x)) / 2, domain=(POSITIVE,))
+row("y0", lambda y, x: -sp.y1(x), domain=(POSITIVE,))
+row("y1", lambda y, x: sp.y0(x) - y / x, domain=(POSITIVE,))
+row("i0", lambda y, x: sp.i1(x), domain=(ANY,))
+row("i1", lambda y, x: (sp.i0(x) + sp.iv(2, x)) / 2, domain=(ANY,))
+row("k0", lambda y, x: -sp.k1(x), domain=(POSITIVE,))
+row("k1", lambda y, x: -(sp.k0(x) + y / x), domain=(POSITIVE,))
 for name, below, above in (("jv", 1, -1), ("yv", 1, -1), ("iv", 1, 1)):
-    elementwise(
-        f"scipy.special.{name}",
-        unknown(name, "order"),
-        between_neighbours(name, below, above),
-        domain=((0.0, 3.0), POSITIVE),
-    )
+    row(name, "order", between(name, below, above), domain=((0.0, 3.0), POSITIVE))
 
 
 # ---- Box-Cox transforms, whose limit is a logarithm, and their inverses
@@ -301,43 +274,33 @@ def boxcox_by_power(y, log, a):
     return np.where(small, low * low * series(inner, _EXPREL), beyond)
 
 
-elementwise("scipy.special.exprel", lambda y, x: exprel_slope(x), domain=(ANY,))
-elementwise(
-    "scipy.special.boxcox",
+row("exprel", lambda y, x: exprel_slope(x), domain=(ANY,))
+row(
+    "boxcox",
     lambda y, x, a: np.power(x, a - 1),
     lambda y, x, a: boxcox_by_power(y, np.log(x), a),
     domain=(POSITIVE, ANY),
 )
-elementwise(
-    "scipy.special.boxcox1p",
+row(
+    "boxcox1p",
     lambda y, x, a: np.exp((a - 1) * np.log1p(x)),
     lambda y, x, a: boxcox_by_power(y, np.log1p(x), a),
     domain=(POSITIVE, ANY),
 )
-elementwise(
-    "scipy.special.inv_boxcox",
-    lambda y, z, a: y / (1 + a * z),
-    lambda y, z, a: y * z * z * root_slope(a * z),
-    domain=(UNIT, UNIT),
-)
-elementwise(
-    "scipy.special.inv_boxcox1p",
+row("inv_boxcox", lambda y, z, a: y / (1 + a * z), lambda y, z, a: y * z * z * root_slope(a * z), domain=(UNIT, UNIT))
+row(
+    "inv_boxcox1p",
     lambda y, z, a: sp.inv_boxcox(z, a) / (1 + a * z),  # 1 + y would lose the digits of a value close to -1
     lambda y, z, a: sp.inv_boxcox(z, a) * z * z * root_slope(a * z),
     domain=(UNIT, UNIT),
 )
-elementwise(
-    "scipy.special.powm1",
-    lambda y, x, a: a * np.power(x, a - 1),
-    lambda y, x, a: np.power(x, a) * np.log(x),
-    domain=(POSITIVE, ANY),
-)
-elementwise(
-    "scipy.special.spence",
+row("powm1", lambda y, x, a: a * np.power(x, a - 1), lambda y, x, a: np.power(x, a) * np.log(x), domain=(POSITIVE, ANY))
+row(
+    "spence",
     lambda y, x: -np.where(np.less(x, 0.7), np.log(x) / (x - 1), log1prel(np.where(np.less(x, 0.7), 0.0, x - 1))),
     domain=(POSITIVE,),
 )
-elementwise("scipy.special.wrightomega", lambda y, x: y / (1 + y), domain=(ANY,))
+row("wrightomega", lambda y, x: y / (1 + y), domain=(ANY,))
 
 # ---- losses
 
@@ -348,18 +311,13 @@ def pseudo_huber_partial(y, delta, r):
     return delta * (u * u / (1 + s)) ** 2 / s
 
 
-elementwise(
-    "scipy.special.huber",
+row(
+    "huber",
     lambda y, delta, r: np.maximum(np.abs(r) - delta, 0.0),
     lambda y, delta, r: np.clip(r, -delta, delta),
     domain=(POSITIVE, ANY),
 )
-elementwise(
-    "scipy.special.pseudo_huber",
-    pseudo_huber_partial,
-    lambda y, delta, r: r / np.sqrt(1 + (r / delta) ** 2),
-    domain=(POSITIVE, ANY),
-)
+row("pseudo_huber", pseudo_huber_partial, lambda y, delta, r: r / np.sqrt(1 + (r / delta) ** 2), domain=(POSITIVE, ANY))
 
 # ---- quotients of gamma functions
 
@@ -406,15 +364,10 @@ def rgamma_partial(y, x):
     return np.where(left, slope, -sp.rgamma(right) * sp.digamma(right))
 
 
-elementwise("scipy.special.rgamma", rgamma_partial, domain=(POSITIVE,))
-elementwise(
-    "scipy.special.poch",
-    lambda y, a, m: y * digamma_rise(a, m),
-    lambda y, a, m: y * sp.digamma(a + m),
-    domain=(POSITIVE, POSITIVE),
-)
-elementwise(
-    "scipy.special.binom",
+row("rgamma", rgamma_partial, domain=(POSITIVE,))
+row("poch", lambda y, a, m: y * digamma_rise(a, m), lambda y, a, m: y * sp.digamma(a + m), domain=(POSITIVE, POSITIVE))
+row(
+    "binom",
     lambda y, n, k: y * digamma_rise(n - k + 1, k),
     lambda y, n, k: y * digamma_rise(k + 1, n - 2 * k),
     domain=((4.0, 6.0), POSITIVE),

@@ -12,13 +12,7 @@ import numpy as np
 
 from wengert.registry import analytic, composed, elementwise, refuse
 from wengert.rules.composed import dispatched
-from wengert.rules.special import sp, unknown
-
-
-def row(name, *partials):
-    """Declare a row by the partial in each operand; a string names an operand without a known derivative."""
-    known = [unknown(name, p) if isinstance(p, str) else p for p in partials]
-    elementwise(f"scipy.special.{name}", *known)
+from wengert.rules.special import between, row, sp, unknown
 
 
 def rows_of_results(name, *results):
@@ -130,16 +124,6 @@ row("kerp", lambda y, x: -sp.kei(x) - y / x)
 row("keip", lambda y, x: sp.ker(x) - y / x)
 
 # ---- Bessel functions of integer order, and scaled ones
-
-
-def between(name, below, above):
-    """Partial in x: half a sum of the neighbours in order."""
-
-    def partial(y, v, x):
-        function = getattr(sp, name)
-        return (below * function(v - 1, x) + above * function(v + 1, x)) / 2
-
-    return partial
 
 
 for name, below, above in (("jve", 1, -1), ("yve", 1, -1), ("kn", -1, -1), ("yn", 1, -1)):

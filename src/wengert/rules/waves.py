@@ -13,17 +13,8 @@ from wengert.features import modfresnelp_sign
 from wengert.registry import analytic
 from wengert.rules import transcendental
 from wengert.rules.integrals import faddeeva
-from wengert.rules.special import exprel_slope, series, sp
-from wengert.rules.transcendental import (
-    between,
-    is_far,
-    ive_partial,
-    kve_partial,
-    ratio_at_0,
-    row,
-    rows_of_results,
-    scaled_slope,
-)
+from wengert.rules.special import between, exprel_slope, row, series, sp
+from wengert.rules.transcendental import is_far, ive_partial, kve_partial, ratio_at_0, rows_of_results, scaled_slope
 
 
 def result_of(name, j):

@@ -96,21 +96,11 @@ def jensenshannon(p, q, base=None, *, axis=-1, keepdims=False):
 
 #: metrics of real vectors, by SciPy's names
 METRICS = {
-    f.__name__: f
-    for f in (
-        braycurtis,
-        canberra,
-        chebyshev,
-        cityblock,
-        correlation,
-        cosine,
-        euclidean,
-        jensenshannon,
-        mahalanobis,
-        minkowski,
-        seuclidean,
-        sqeuclidean,
-    )
+    name: globals()[name]
+    for name in (
+        "braycurtis canberra chebyshev cityblock correlation cosine euclidean jensenshannon mahalanobis minkowski "
+        "seuclidean sqeuclidean"
+    ).split()
 }
 
 

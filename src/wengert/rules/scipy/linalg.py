@@ -23,10 +23,10 @@ la = Functions("scipy.linalg")
 
 
 @or_decorator
-def formula(name, body):
+def formula(name, body, on_complex=True):
     """Declare a function of the module by a formula, if this version of SciPy has it."""
     if la.has(name):
-        by_formula(getattr(la, name), body, on_complex=True)
+        by_formula(getattr(la, name), body, on_complex=on_complex)
 
 
 def unsupported(name, option, instead):
@@ -90,11 +90,13 @@ def matrix_read(a, assume_a, lower):
 # ---- dense systems
 
 
+@formula("solve")
 def _solve(a, b, lower=False, overwrite_a=False, overwrite_b=False, check_finite=True, assume_a=None, transposed=False):
     a = matrix_read(as_array(a), assume_a, lower)
     return np.linalg.solve(np.swapaxes(a, -1, -2) if transposed else a, as_array(b))
 
 
+@formula("inv")
 def _inv(a, overwrite_a=False, check_finite=True, *, assume_a=None, lower=False):
     return np.linalg.inv(matrix_read(as_array(a), assume_a, lower))
 
@@ -103,6 +105,7 @@ def _inv(a, overwrite_a=False, check_finite=True, *, assume_a=None, lower=False)
 MIN_TRIANGULAR = 16
 
 
+@formula("solve_triangular")
 def solve_triangular(a, b, trans=0, lower=False, unit_diagonal=False, overwrite_b=False, check_finite=True):
     a, b, trans = as_array(a), as_array(b), {0: "N", 1: "T", 2: "C"}.get(trans, trans)
     if np.ndim(a) == 2 and np.ndim(b) <= 2 and np.shape(a)[0] >= MIN_TRIANGULAR:
@@ -157,14 +160,17 @@ row.adjoints = {0: triangular_wrt_matrix, 1: triangular_wrt_right_side}
 row.name = "scipy.linalg.solve_triangular"
 
 
+@formula("det")
 def _det(a, overwrite_a=False, check_finite=True):
     return np.linalg.det(as_array(a))
 
 
+@formula("norm")
 def _norm(a, ord=None, axis=None, keepdims=False, check_finite=True):
     return np.linalg.norm(as_array(a), ord, axis, keepdims)
 
 
+@formula("lstsq")
 def _lstsq(a, b, cond=None, overwrite_a=False, overwrite_b=False, check_finite=True, lapack_driver=None):
     a, b = as_array(a), as_array(b)
     if np.ndim(a) > 2 or np.ndim(b) > 2:
@@ -179,6 +185,7 @@ def _lstsq(a, b, cond=None, overwrite_a=False, overwrite_b=False, check_finite=T
     return x, squares, rank, None if lapack_driver == "gelsy" else s
 
 
+@formula("pinv")
 def _pinv(a, *, atol=None, rtol=None, return_rank=False, check_finite=True):
     a = as_array(a)
     if atol is not None:
@@ -187,6 +194,7 @@ def _pinv(a, *, atol=None, rtol=None, return_rank=False, check_finite=True):
     return (y, rank_of(a, rtol)) if return_rank else y
 
 
+@formula("pinvh")
 def _pinvh(a, atol=None, rtol=None, lower=True, return_rank=False, check_finite=True):
     a = hermitian_from(as_array(a), "L" if lower else "U")
     return _pinv(a, atol=atol, rtol=rtol, return_rank=return_rank)
@@ -196,18 +204,6 @@ def _pinvh(a, atol=None, rtol=None, lower=True, return_rank=False, check_finite=
 def rank_of(a, rtol):
     return la.pinv.__wrapped__(a, rtol=rtol, return_rank=True)[1]
 
-
-for name, body in {
-    "solve": _solve,
-    "solve_triangular": solve_triangular,
-    "inv": _inv,
-    "det": _det,
-    "norm": _norm,
-    "lstsq": _lstsq,
-    "pinv": _pinv,
-    "pinvh": _pinvh,
-}.items():
-    formula(name, body)
 
 # ---- banded systems, in the diagonal ordered form ab[u + i - j, j] = a[i, j]
 
@@ -270,6 +266,7 @@ structural(
 conjugated(banded_solution)
 
 
+@formula("solve_banded")
 def _solve_banded(l_and_u, ab, b, overwrite_ab=False, overwrite_b=False, check_finite=True):
     l, u = map(int, l_and_u)
     return banded_solution(*one_system("solve_banded", ab, b), l, u)
@@ -293,6 +290,7 @@ def symmetric_bands(ab, lower):
     return np.concatenate([mirrored, ab] if lower else [ab, mirrored])
 
 
+@formula("solveh_banded")
 def _solveh_banded(ab, b, overwrite_ab=False, overwrite_b=False, lower=False, check_finite=True):
     ab, b = one_system("solveh_banded", ab, b)
     k = np.shape(ab)[0] - 1
@@ -315,6 +313,7 @@ def bands_from_dense(a, ab, lower):
     return np.where((i >= 0) & (i < n), a[np.clip(i, 0, n - 1), j + 0 * r], ab)
 
 
+@formula("cholesky_banded", on_complex=False)
 def _cholesky_banded(ab, overwrite_ab=False, lower=False, check_finite=True):
     ab = as_array(ab)
     part = dense_from_bands(ab, lower)
@@ -322,6 +321,7 @@ def _cholesky_banded(ab, overwrite_ab=False, lower=False, check_finite=True):
     return bands_from_dense(np.linalg.cholesky(full, upper=not lower), ab, lower)
 
 
+@formula("cho_solve_banded", on_complex=False)
 def _cho_solve_banded(cb_and_lower, b, overwrite_b=False, check_finite=True):
     cb, lower = cb_and_lower
     cb, b = one_system("cho_solve_banded", cb, b)
@@ -332,16 +332,12 @@ def _cho_solve_banded(cb_and_lower, b, overwrite_b=False, check_finite=True):
     return banded_solution(up, banded_solution(low, b, k, 0), 0, k)
 
 
-for name, body in {
-    "solve_banded": _solve_banded,
-    "solveh_banded": _solveh_banded,
-    "cholesky_banded": _cholesky_banded,
-    "cho_solve_banded": _cho_solve_banded,
-}.items():
-    if la.has(name):
-        by_formula(getattr(la, name), body, on_complex=name.startswith("solve"))
+# ---- Toeplitz and circulant systems, structured matrices, and column-wise Kronecker products
 
-# ---- Toeplitz and circulant systems
+
+def structured(name):
+    """Return a decorator of the body of a function of the module, which a version of SciPy may lack."""
+    return composed(getattr(la, name), on_complex=True) if la.has(name) else lambda body: body
 
 
 def column_and_row(c_or_cr):
@@ -380,12 +376,14 @@ def _solve_circulant(c, b, singular="raise", tol=None, caxis=-1, baxis=0, outaxi
     return x if c.dtype.kind == "c" or b.dtype.kind == "c" else np.real(x)
 
 
+@structured("circulant")
 def _circulant(c):
     c = as_array(c)
     n = np.shape(c)[-1]
     return c[..., (np.arange(n)[:, None] - np.arange(n)) % n]
 
 
+@structured("hankel")
 def _hankel(c, r=None):
     c = np.ravel(as_array(c))
     r = np.zeros_like(c) if r is None else np.ravel(as_array(r))
@@ -393,11 +391,13 @@ def _hankel(c, r=None):
     return np.concatenate([c, r[1:]])[i + j]
 
 
+@structured("toeplitz")
 def _public_toeplitz(c, r=None):
     c = as_array(c)
     return _toeplitz(c, np.conj(c) if r is None else as_array(r))
 
 
+@structured("convolution_matrix")
 def _convolution_matrix(a, n, mode="full"):
     a = as_array(a)
     m = np.shape(a)[0]
@@ -410,20 +410,8 @@ def _convolution_matrix(a, n, mode="full"):
     return np.where((place >= 0) & (place < m), a[np.clip(place, 0, m - 1)], 0)
 
 
+@structured("khatri_rao")
 def _khatri_rao(a, b):
     a, b = as_array(a), as_array(b)
     c = a[..., :, None, :] * b[..., None, :, :]
     return np.reshape(c, (*np.shape(c)[:-3], -1, np.shape(c)[-1]))
-
-
-#: structured matrices, and column-wise Kronecker products
-STRUCTURED = {
-    "circulant": _circulant,
-    "convolution_matrix": _convolution_matrix,
-    "hankel": _hankel,
-    "khatri_rao": _khatri_rao,
-    "toeplitz": _public_toeplitz,
-}
-for name, body in STRUCTURED.items():
-    if la.has(name):
-        composed(getattr(la, name), body, on_complex=True)

@@ -90,17 +90,9 @@ def _basis_values(t, k, x, left, nu):
 class Splines:
     """Formulas in place of ``scipy.interpolate._dierckx``."""
 
-    @staticmethod
-    def evaluate_spline(t, c, k, x, nu, extrapolate):
-        return spline_values(t, c, k, x, nu, extrapolate)
-
-    @staticmethod
-    def find_interval(t, k, x, previous, extrapolate):
-        return int(knot_interval(t, k, x))
-
-    @staticmethod
-    def evaluate_all_bspl(t, k, x, left, nu=0):
-        return basis_values(t, k, as_array(x), left, nu)
+    evaluate_spline = staticmethod(lambda t, c, k, x, nu, extrapolate: spline_values(t, c, k, x, nu, extrapolate))
+    find_interval = staticmethod(lambda t, k, x, previous, extrapolate: int(knot_interval(t, k, x)))
+    evaluate_all_bspl = staticmethod(lambda t, k, x, left, nu=0: basis_values(t, k, as_array(x), left, nu))
 
     @staticmethod
     def _coloc(x, t, k, bands, offset):
@@ -301,29 +293,12 @@ class Fitpack:
     def __getattr__(self, name):
         return getattr(object.__getattribute__(self, "_module"), name)
 
-    @staticmethod
-    def splev(t, c, k, x, ext):
-        return fitpack_values(t, c, k, x, 0, ext)
-
-    @staticmethod
-    def splder(t, c, k, nu, x, ext):
-        return fitpack_values(t, c, k, x, nu, ext)
-
-    @staticmethod
-    def splint(t, c, k, a, b):
-        return fitpack_integral(t, c, k, a, b)
-
-    @staticmethod
-    def spalde(t, c, order, x):
-        return fitpack_derivatives(t, c, order, as_array(x)), 0
-
-    @staticmethod
-    def bispev(tx, ty, c, kx, ky, x, y):
-        return surface_values(tx, ty, c, kx, ky, 0, 0, x, y, True), 0
-
-    @staticmethod
-    def bispeu(tx, ty, c, kx, ky, x, y):
-        return surface_values(tx, ty, c, kx, ky, 0, 0, x, y, False), 0
+    splev = staticmethod(lambda t, c, k, x, ext: fitpack_values(t, c, k, x, 0, ext))
+    splder = staticmethod(lambda t, c, k, nu, x, ext: fitpack_values(t, c, k, x, nu, ext))
+    splint = staticmethod(lambda t, c, k, a, b: fitpack_integral(t, c, k, a, b))
+    spalde = staticmethod(lambda t, c, order, x: (fitpack_derivatives(t, c, order, as_array(x)), 0))
+    bispev = staticmethod(lambda tx, ty, c, kx, ky, x, y: (surface_values(tx, ty, c, kx, ky, 0, 0, x, y, True), 0))
+    bispeu = staticmethod(lambda tx, ty, c, kx, ky, x, y: (surface_values(tx, ty, c, kx, ky, 0, 0, x, y, False), 0))
 
     @staticmethod
     def insert(per, t, c, k, x, m):
@@ -332,13 +307,8 @@ class Fitpack:
         knots, found = inserted(t, c[: np.shape(t)[0] - k - 1], k, as_array(x), m)
         return knots, np.concatenate([found, np.zeros(k + 1)]), 0
 
-    @staticmethod
-    def pardtc(tx, ty, c, kx, ky, nux, nuy):
-        return surface_derivative(tx, ty, c, kx, ky, nux, nuy), 0
-
-    @staticmethod
-    def dblint(tx, ty, c, kx, ky, xa, xb, ya, yb):
-        return surface_integral(tx, ty, c, kx, ky, xa, xb, ya, yb)
+    pardtc = staticmethod(lambda tx, ty, c, kx, ky, nux, nuy: (surface_derivative(tx, ty, c, kx, ky, nux, nuy), 0))
+    dblint = staticmethod(lambda tx, ty, c, kx, ky, xa, xb, ya, yb: surface_integral(tx, ty, c, kx, ky, xa, xb, ya, yb))
 
     @staticmethod
     def parder(tx, ty, c, kx, ky, dx, dy, x, y):
@@ -352,14 +322,6 @@ class Fitpack:
 class FortranFitpack(Fitpack):
     """Formulas in place of FITPACK in Fortran, ``scipy.interpolate._dfitpack``, before SciPy 1.18."""
 
-    @staticmethod
-    def splder(t, c, k, x, nu, ext):
-        return fitpack_values(t, c, k, x, nu, ext)
-
-    @staticmethod
-    def splint(t, c, k, a, b):
-        return fitpack_integral(t, c, k, a, b), None
-
-    @staticmethod
-    def _insert(per, t, c, k, x, m):
-        return Fitpack.insert(per, t, c, k, x, m)
+    splder = staticmethod(lambda t, c, k, x, nu, ext: fitpack_values(t, c, k, x, nu, ext))
+    splint = staticmethod(lambda t, c, k, a, b: (fitpack_integral(t, c, k, a, b), None))
+    _insert = staticmethod(lambda per, t, c, k, x, m: Fitpack.insert(per, t, c, k, x, m))
