@@ -327,11 +327,10 @@ class _Constant(_np.ndarray):
         result = plain.dot(b, out)
         return _made(result) if out is None and isinstance(result, _np.ndarray) else result
 
-    def __copy__(self):
+    def __copy__(self, memo=None):
         return self.copy("K")
 
-    def __deepcopy__(self, memo):
-        return self.copy("K")
+    __deepcopy__ = __copy__
 
     def __array_wrap__(self, result, context=None, return_scalar=False):
         if type(result) is not _np.ndarray:  # out= or an in-place operation
@@ -395,27 +394,26 @@ def asanyarray(a, dtype=None, order=None, *, device=None, copy=None, like=None):
     return array(a, dtype, copy=copy, order=order or "K", subok=True)
 
 
-def ascontiguousarray(a, dtype=None, *, like=None):
-    """``numpy.ascontiguousarray`` of an argument that may hold traced values."""
+def _contiguous(fun, a, dtype, order):
+    """Apply ``numpy.ascontiguousarray`` or ``asfortranarray`` to an argument that may hold traced values."""
     a = _instances.unwrapped(a) if _var.may_hold_instances() else a
     if not _var.holds_var(a):
-        result = _np.ascontiguousarray(a, dtype)
+        result = fun(a, dtype)
         fresh = not _np.may_share_memory(result, a) and _levels.is_tracing()
         return _arguments.clean(result) if fresh else result
     result = asarray(a, dtype)
-    contiguous = result.ndim and _var.plain(result).flags.c_contiguous
-    return result if contiguous else _np.reshape(_np.copy(result, order="C"), _np.shape(result) or (1,))
+    return result if _var.plain(result).flags[f"{order}_CONTIGUOUS"] else _np.copy(result, order=order)
+
+
+def ascontiguousarray(a, dtype=None, *, like=None):
+    """``numpy.ascontiguousarray`` of an argument that may hold traced values."""
+    result = _contiguous(_np.ascontiguousarray, a, dtype, "C")
+    return result if result.ndim else _np.reshape(_np.copy(result, order="C"), (1,))
 
 
 def asfortranarray(a, dtype=None, *, like=None):
     """``numpy.asfortranarray`` of an argument that may hold traced values."""
-    a = _instances.unwrapped(a) if _var.may_hold_instances() else a
-    if not _var.holds_var(a):
-        result = _np.asfortranarray(a, dtype)
-        fresh = not _np.may_share_memory(result, a) and _levels.is_tracing()
-        return _arguments.clean(result) if fresh else result
-    result = asarray(a, dtype)
-    return result if _var.plain(result).flags.f_contiguous else _np.copy(result, order="F")
+    return _contiguous(_np.asfortranarray, a, dtype, "F")
 
 
 def from_dlpack(x, /, *, device=None, copy=None):
@@ -641,13 +639,14 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
             now = {key: array[i] for (key, _), array in zip(given, arrays)}
             positional = (now.get(k, x) for k, x in enumerate(args))
             found.append(self.pyfunc(*positional, **{name: now.get(name, x) for name, x in kwargs.items()}))
+        has_one_output = self.otypes is not None and len(self.otypes) == 1
         if not found and not _var.holds_traced([x for _, x in given]):
             return super().__call__(*args, **kwargs)
-        if not found and self.otypes is not None and len(self.otypes) == 1:
+        if not found and has_one_output:
             return _np.empty(shape, self.otypes)
         if not found:
             raise _errors.UnsupportedFunctionError("numpy.vectorize has no rule for empty arrays: return a constant")
-        if not isinstance(found[0], tuple) or (self.otypes is not None and len(self.otypes) == 1):
+        if has_one_output or not isinstance(found[0], tuple):
             return self._filled(found, shape, 0)
         return tuple(self._filled(column, shape, k) for k, column in enumerate(zip(*found)))
 
@@ -915,7 +914,6 @@ def _polynomial_like(original, cls):
 #: attributes of NumPy with underscores: its version, and those of a namespace of the array API
 _DUNDERS = ("__version__", "__array_api_version__", "__array_namespace_info__")
 
-
 #: modules of SciPy with a module of ours of the same name, imported when code under differentiation first meets them
 _MIRRORS = "cluster constants fft fftpack integrate interpolate linalg ndimage signal sparse spatial stats".split()
 
@@ -971,8 +969,8 @@ def _install_namespaces(module) -> None:
     _registration.register(hasattr, _hasattr)
     _install_dispatching(module, _np)
     module.fft, module.linalg, module.ma = map(_Submodule, ("numpy.fft", "numpy.linalg", "numpy.ma"))
-    _registration.register_later("numpy.fft", _functools.partial(_install_fft, module.fft))
-    _registration.register_later("numpy.linalg", _functools.partial(_install_linalg, module.linalg))
+    _registration.register_later("numpy.fft", lambda: _install_part(module.fft, _np.fft, "fftfreq", "rfftfreq"))
+    _registration.register_later("numpy.linalg", lambda: _install_part(module.linalg, _np.linalg))
     masked = "wengert.masked_arrays"  # loads `numpy.ma`, which is slow
     _registration.register_later("numpy.ma", lambda: _importlib.import_module(masked).install(module.ma))
     # copy the remaining names from NumPy; a module-level __getattr__ would make every np.name slower
@@ -994,21 +992,14 @@ def _install_dispatching(home, original) -> None:
             _registration.register(fun, getattr(home, name))
 
 
-def _install_fft(home) -> None:
-    """Define the functions of `numpy.fft`, and register them."""
-    for name in ("fftfreq", "rfftfreq"):
-        setattr(home, name, _frequencies(getattr(_np.fft, name)))
-        _registration.register(getattr(_np.fft, name), getattr(home, name))
+def _install_part(home, original, *frequencies) -> None:
+    """Define the functions of `numpy.fft` or `numpy.linalg`, and register them."""
+    for name in frequencies:
+        setattr(home, name, _frequencies(getattr(original, name)))
+        _registration.register(getattr(original, name), getattr(home, name))
     _registry.declare_loaded()
-    _install_dispatching(home, _np.fft)
-    _registration.register(_np.fft, home)
-
-
-def _install_linalg(home) -> None:
-    """Define the functions of `numpy.linalg`, and register them."""
-    _registry.declare_loaded()
-    _install_dispatching(home, _np.linalg)
-    _registration.register(_np.linalg, home)
+    _install_dispatching(home, original)
+    _registration.register(original, home)
 
 
 def _install_copy() -> None:

@@ -60,32 +60,29 @@ def of_spread(fun: Callable, data: Any, center: Any, rule: Any, ddof: int) -> An
     return of_data(fun, data, _row_of_stdev if rule is np.std else _row_of_variance, {"ddof": ddof}, center)
 
 
-_row_of_variance = registry.Primitive(
-    "statistics.variance",
+def row(name: str, kind: str, *vjps: Callable, **columns) -> registry.Primitive:
+    """Return a row of this module, whose name here ends in that of the function; `vjps` are its pullbacks."""
+    columns |= {"vjps": dict(enumerate(vjps))} if vjps else {}
+    return registry.Primitive(f"statistics.{name}", kind, home=f"{__name__}._row_of_{name}", **columns)
+
+
+_row_of_variance = row(
+    "variance",
     "structural",
-    home=f"{__name__}._row_of_variance",
-    vjps={
-        0: lambda ybar, y, x, c, ddof: ybar * 2 * (x - c) / (np.size(x) - ddof),
-        1: lambda ybar, y, x, c, ddof: ybar * -2 * np.sum(x - c) / (np.size(x) - ddof),
-    },
+    lambda ybar, y, x, c, ddof: ybar * 2 * (x - c) / (np.size(x) - ddof),
+    lambda ybar, y, x, c, ddof: ybar * -2 * np.sum(x - c) / (np.size(x) - ddof),
 )
-_row_of_stdev = registry.Primitive(
-    "statistics.stdev",
+_row_of_stdev = row(
+    "stdev",
     "structural",
-    home=f"{__name__}._row_of_stdev",
-    vjps={
-        0: lambda ybar, y, x, c, ddof: ybar * (x - c) / (y * (np.size(x) - ddof)),
-        1: lambda ybar, y, x, c, ddof: -ybar * np.sum(x - c) / (y * (np.size(x) - ddof)),
-    },
+    lambda ybar, y, x, c, ddof: ybar * (x - c) / (y * (np.size(x) - ddof)),
+    lambda ybar, y, x, c, ddof: -ybar * np.sum(x - c) / (y * (np.size(x) - ddof)),
 )
-_row_of_harmonic_mean = registry.Primitive(
-    "statistics.harmonic_mean",
+_row_of_harmonic_mean = row(
+    "harmonic_mean",
     "structural",
-    home=f"{__name__}._row_of_harmonic_mean",
-    vjps={
-        0: lambda ybar, y, x, w: ybar * (y / x) * (y / x) * (w / np.sum(w)),
-        1: lambda ybar, y, x, w: ybar * (y / np.sum(w)) * (1 - y / x),
-    },
+    lambda ybar, y, x, w: ybar * (y / x) * (y / x) * (w / np.sum(w)),
+    lambda ybar, y, x, w: ybar * (y / np.sum(w)) * (1 - y / x),
 )
 
 
@@ -132,10 +129,9 @@ def moved(fun: types.FunctionType, space: dict) -> types.FunctionType:
     return copy
 
 
-_row_of_inverse_of_normal = registry.Primitive(
-    "statistics.inverse_of_normal",
+_row_of_inverse_of_normal = row(
+    "inverse_of_normal",
     "elementwise",
-    home=f"{__name__}._row_of_inverse_of_normal",
     partials=(
         lambda y, p, mu, sigma: sigma * math.sqrt(math.tau) * np.exp(0.5 * ((y - mu) / sigma) ** 2),
         1.0,

@@ -63,6 +63,7 @@ class SparseOperator(operators.Derivative):
     A call returns a `Nonzeros` and the outputs from which it builds the result.
     """
 
+    options = ("argnums", "with_value", "sparse", "format", "mode", "order")
     share: Callable | None = None  # how workers share products with seeds: see `Compressed`
 
     def __init__(self, f, argnums, value, sparse, format, mode, order):
@@ -75,10 +76,6 @@ class SparseOperator(operators.Derivative):
     def given(self) -> UserPattern | None:
         """The pattern or colouring passed by the user, if any."""
         return self.sparse if isinstance(self.sparse, UserPattern) else None
-
-    def __reduce__(self):
-        options = (self.sparse, self.format, self.mode, self.order)
-        return type(self), (self.f, self.argnums, self.with_value, *options)
 
     def __call__(self, *args, **kwargs):
         """Eager fallback for a function that cannot be replayed: extract the nonzeros of the dense derivative."""

@@ -33,6 +33,7 @@ class Mapped(Operator):
     """A function vectorised over a batch axis; takes its arguments, with that axis."""
 
     word = "vmap"
+    options = ("in_axes", "out_axes")
     is_derivative = False
 
     def __init__(self, f: Callable, in_axes: Any = 0, out_axes: Any = 0):
@@ -49,14 +50,8 @@ class Mapped(Operator):
         self.__name__ = self.__qualname__ = f"vmap_{getattr(f, '__name__', type(f).__name__)}"
 
     def __repr__(self):
-        options = [f", {word}={axes!r}" for word, axes in self._options().items() if axes != 0]
+        options = [f", {word}={axes!r}" for word in self.options if (axes := getattr(self, word)) != 0]
         return f"{super().__repr__()[:-1]}{''.join(options)})"
-
-    def __reduce__(self):
-        return type(self), (self.f, self.in_axes, self.out_axes)
-
-    def _options(self):
-        return {"in_axes": self.in_axes, "out_axes": self.out_axes}
 
     def __call__(self, *args, **kwargs):
         elements = Elements(self, args)
@@ -107,9 +102,7 @@ class Mapped(Operator):
                 y = rebound(f)(*args, **kwargs)
         finally:
             self._solve_together = maker.solve_together
-        if f is not self.f:
-            raise stacked.NotBatchable
-        if maker.is_unbatchable:
+        if f is not self.f or maker.is_unbatchable:
             raise stacked.NotBatchable
         levels.check_end(maker, self.name)
         return self._unbatched(y, self.out_axes, maker)

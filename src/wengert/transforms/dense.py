@@ -82,15 +82,13 @@ class Gradient(Derivative):
     """
 
     word = "grad"
+    options = (*Derivative.options, "holomorphic")
     takes_complex = True
 
     def __init__(self, f, argnums=0, value=False, has_aux=False, holomorphic=False):
         super().__init__(f, argnums, value, has_aux)
         self.holomorphic = holomorphic
         self._size = -1 if holomorphic else 0
-
-    def __reduce__(self):
-        return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.holomorphic)
 
     def from_recording(self, run):
         check_single_number(run, "wengert.jacobian(f), or wengert.vjp(f, x) with a seed")
@@ -125,6 +123,7 @@ class Jacobian(Derivative):
 
     word = "jacobian"
     public = ("fun", "plan")
+    options = (*Derivative.options, "chunk", "mode", "holomorphic")
 
     def __init__(self, f, argnums=0, value=False, has_aux=False, chunk=None, mode="auto", holomorphic=False):
         super().__init__(f, argnums, value, has_aux)
@@ -139,10 +138,6 @@ class Jacobian(Derivative):
     def __repr__(self):
         made = super().__repr__()
         return made if self.mode == "auto" else f"{made[:-1]}, mode={self.mode!r})"
-
-    def __reduce__(self):
-        options = (self.chunk, self.mode, self.holomorphic)
-        return type(self), (self.f, self.argnums, self.with_value, self.has_aux, *options)
 
     def _record(self, args, kwargs):
         """Evaluate f, recorded or with tangents; the output size of the last call decides in advance."""
@@ -397,6 +392,7 @@ class Elementwise(Derivative):
     """
 
     word = "derivative"
+    options = (*Derivative.options, "order", "holomorphic")
 
     def __init__(self, f, argnums=0, value=False, has_aux=False, order=1, holomorphic=False):
         super().__init__(f, argnums, value, has_aux)
@@ -409,9 +405,6 @@ class Elementwise(Derivative):
         if holomorphic and order > 1:
             raise ValueError("derivative: holomorphic=True gives the first derivative only, not order > 1")
         self._random = np.random.default_rng(1964)
-
-    def __reduce__(self):
-        return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.order, self.holomorphic)
 
     def __repr__(self):
         made = super().__repr__()

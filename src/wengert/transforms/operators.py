@@ -43,6 +43,7 @@ class Operator:
 
     word = "operator"
     public: tuple = ()  # attributes that `dir` shows
+    options: tuple = ("argnums", "has_aux")  # attributes that the class takes as arguments after `f`
     directions: tuple = ()  # names of the parameters that follow the first one of `f`
     sweeps = 1  # order of the derivatives that sweeps over the tape compute
     takes_complex = False  # whether arguments may be complex
@@ -87,7 +88,7 @@ class Operator:
         return f"{self.word}({name_of(self.f)}{options})"
 
     def __reduce__(self):
-        return type(self), (self.f, self.argnums, self.has_aux)
+        return type(self), (self.f, *(getattr(self, name) for name in self.options))
 
     def positions(self, args: tuple) -> tuple:
         """Positions of the differentiated arguments in a call."""
@@ -119,6 +120,7 @@ class Derivative(Operator):
 
     word = "derivative"
     public = ("fun",)
+    options = ("argnums", "with_value", "has_aux")
     holomorphic = False
 
     def __init__(self, f: Callable, argnums: Any = 0, value: bool = False, has_aux: bool = False):
@@ -248,9 +250,6 @@ class Derivative(Operator):
                 finally:
                     shared.run.close()
             return tuple(plain_copy(part) for part in shared.parts)
-
-    def __reduce__(self):
-        return type(self), (self.f, self.argnums, self.with_value, self.has_aux)
 
     def __del__(self):
         if getattr(self, "_shared", None) is not None:

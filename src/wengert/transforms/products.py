@@ -82,18 +82,8 @@ def record(
     run.tape = tape = nested.NestedTape(name, len(around)) if around else Tape(name)
     run.level = tape.level
     run.level.order = order
-    traced = list(args)
-    x = args[positions[0]] if len(positions) == 1 else None
-    if type(x) is np.ndarray and x.dtype == np.float64 and x.dtype.isnative:
-        traced[positions[0]] = x = independent(tape, x)
-        run.inputs = [x]
-    else:
-        _trace_leaves(run, traced, positions, lambda leaf, _: independent(tape, leaf), takes_complex)
-    _run(run, f, traced, kwargs, has_aux, around)
-    if has_stores(tape) and any(was_written(x) for x in run.inputs):
-        warn_written(f, name)
-    if not all(map(_is_traced, run.outputs)):
-        lost.check(run, f, args, kwargs, positions, has_aux)
+    _evaluate(run, f, args, kwargs, positions, has_aux, lambda leaf, _: independent(tape, leaf), takes_complex)
+    _check(run, f, args, kwargs, positions, has_aux, has_stores(tape))
     return run
 
 
@@ -104,20 +94,9 @@ def push(
     """Evaluate `f` with k tangents; ``trace(level, x, i)`` returns the traced value of input leaf i."""
     run = Recording()
     run.name = name
-    around = running.get()
-    run.tape = run.level = Level(name, len(around), k)
-    traced = list(args)
-    x = args[positions[0]] if len(positions) == 1 else None
-    if type(x) is np.ndarray and x.dtype == np.float64 and x.dtype.isnative:
-        traced[positions[0]] = x = trace(run.level, x, 0)
-        run.inputs = [x]
-    else:
-        _trace_leaves(run, traced, positions, lambda leaf, i: trace(run.level, leaf, i), takes_complex)
-    _run(run, f, traced, kwargs, has_aux, around)
-    if any(was_written(x) for x in run.inputs):
-        warn_written(f, name)
-    if not all(map(_is_traced, run.outputs)):
-        lost.check(run, f, args, kwargs, positions, has_aux)
+    run.tape = run.level = Level(name, len(running.get()), k)
+    _evaluate(run, f, args, kwargs, positions, has_aux, lambda leaf, i: trace(run.level, leaf, i), takes_complex)
+    _check(run, f, args, kwargs, positions, has_aux)
     return run
 
 
@@ -134,11 +113,18 @@ def resumed(f: Callable, tape, x, y, name: str, args: tuple, kwargs: dict, posit
     except BaseException:
         tape.close()
         raise
-    if was_written(x):
-        warn_written(f, name)
-    if not all(map(_is_traced, run.outputs)):
-        lost.check(run, f, args, kwargs, positions, False)
+    _check(run, f, args, kwargs, positions, False)
     return run
+
+
+def _check(
+    run: Recording, f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, writes: bool = True
+) -> None:
+    """Warn if `f` wrote into an argument, which it cannot unless it `writes`, or if a result lost its derivative."""
+    if writes and any(was_written(x) for x in run.inputs):
+        warn_written(f, run.name)
+    if not all(map(_is_traced, run.outputs)):
+        lost.check(run, f, args, kwargs, positions, has_aux)
 
 
 def _is_traced(y) -> bool:
@@ -146,8 +132,19 @@ def _is_traced(y) -> bool:
     return all(map(is_traced, y)) if isinstance(y, list) else is_traced(y)
 
 
-def _run(run: Recording, f: Callable, traced: list, kwargs: dict, has_aux: bool, around: tuple) -> None:
-    """Call `f` on traced arguments and flatten its result."""
+def _evaluate(
+    run: Recording, f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, trace: Callable,
+    takes_complex: bool,
+) -> None:
+    """Call `f` on arguments whose leaves ``trace(leaf, i)`` traces, and flatten its result."""
+    around = running.get()
+    traced = list(args)
+    x = args[positions[0]] if len(positions) == 1 else None
+    if type(x) is np.ndarray and x.dtype == np.float64 and x.dtype.isnative:
+        traced[positions[0]] = x = trace(x, 0)
+        run.inputs = [x]
+    else:
+        _trace_leaves(run, traced, positions, trace, takes_complex)
     if around:
         note_stop()
     run.stops = stops()

@@ -62,6 +62,7 @@ class Hessian(Derivative):
     """
 
     word = "hessian"
+    options = (*Derivative.options, "chunk", "mode")
     sweeps = 2
 
     def __init__(self, f, argnums=0, value=False, has_aux=False, chunk=None, mode="auto"):
@@ -75,9 +76,6 @@ class Hessian(Derivative):
     def __repr__(self):
         made = super().__repr__()
         return made if self.mode == "auto" else f"{made[:-1]}, mode={self.mode!r})"
-
-    def __reduce__(self):
-        return type(self), (self.f, self.argnums, self.with_value, self.has_aux, self.chunk, self.mode)
 
     def _record(self, args, kwargs):
         """Record a tape to sweep; within another derivative or in other modes, nest two derivatives."""
@@ -241,14 +239,12 @@ class Products(HVP):
     Only the point is compared; further arguments must stay the same.
     """
 
+    options = ()
     _run: Recording | None = None
     _at = None
 
     def __init__(self, f: Callable):
         super().__init__(f)
-
-    def __reduce__(self):
-        return type(self), (self.f,)
 
     def __call__(self, x, v, *args, **kwargs):
         if running.get():
@@ -272,13 +268,11 @@ class Linearize(Operator):
     """Value of a function and its Jacobian as a linear operator, ``(y, J)``; takes the arguments of the function."""
 
     word = "linearize"
+    options = ("argnums",)
 
     def __init__(self, f: Callable, argnums: Any = 0):
         super().__init__(f, argnums)
         self.__wrapped__ = f
-
-    def __reduce__(self):
-        return type(self), (self.f, self.argnums)
 
     def __call__(self, *args, **kwargs):
         if any(map(holds_traced, (*args, *kwargs.values()))):

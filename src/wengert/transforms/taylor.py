@@ -27,13 +27,11 @@ class Taylor(Operator):
 
     word = "taylor"
     directions = ("v", "order")
+    options = ("argnums",)
     is_derivative = False
 
     def __init__(self, f, argnums=0):
         super().__init__(f, argnums)
-
-    def __reduce__(self):
-        return type(self), (self.f, self.argnums)
 
     def __call__(self, x, v, order, *args, **kwargs):
         order = operator.index(order)
