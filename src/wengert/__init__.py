@@ -171,16 +171,8 @@ if not TYPE_CHECKING:  # with a `__getattr__` every name would seem to exist
         return value
 
 
-def _make_kernel(*args, **options):
-    return _import_module("wengert.cuda.batch").Kernel(*args, **options)
-
-
-def _stacked_jacobian(*args):
-    return _import_module("wengert.program.swept").Stacked(*args)
-
-
-_backends.make_kernel = _make_kernel
-_backends.stacked_jacobian = _stacked_jacobian
+_backends.make_kernel = lambda *args, **options: _import_module("wengert.cuda.batch").Kernel(*args, **options)
+_backends.stacked_jacobian = lambda *args: _import_module("wengert.program.swept").Stacked(*args)
 
 
 def __dir__():

@@ -22,14 +22,6 @@ def _mask_given(given: dict[str, Any]) -> Any:
     return given.get("mask", False)
 
 
-def _mask_of_invalid(given: dict[str, Any]) -> Any:
-    return ~np.isfinite(given["a"])
-
-
-def _condition(given: dict[str, Any]) -> Any:
-    return given["condition"]
-
-
 def _maker(fun: Any, signature: inspect.Signature, mask_of: Any) -> Any:
     """Return a function that returns a traced array, if none of its elements is masked, instead of calling `fun`."""
 
@@ -64,7 +56,8 @@ class _Class:
 def install(home: types.ModuleType) -> None:
     """Define the functions in `home`, the module that stands for `numpy.ma`, and register them in place of NumPy's."""
     masks = dict.fromkeys(("array", "asarray", "asanyarray"), _mask_given)
-    masks |= {"masked_invalid": _mask_of_invalid, "masked_where": _condition}
+    masks["masked_invalid"] = lambda given: ~np.isfinite(given["a"])
+    masks["masked_where"] = lambda given: given["condition"]
     for name, mask_of in masks.items():
         fun = getattr(original, name)
         setattr(home, name, _maker(fun, inspect.signature(fun), mask_of))

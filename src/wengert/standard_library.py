@@ -303,7 +303,6 @@ def hypot(*coordinates):
 
 
 def dist(p, q, /):
-    """``math.dist``"""
     p, q = tuple(p), tuple(q)
     if not is_traced((p, q)) or len(p) != len(q):
         return math.dist(var.plain(p), var.plain(q))
@@ -311,7 +310,6 @@ def dist(p, q, /):
 
 
 def fsum(seq, /):
-    """``math.fsum``"""
     seq = list(seq)
     if not is_traced(seq):
         return math.fsum(seq)
@@ -339,7 +337,6 @@ def frexp(x, /):
 
 
 def sumprod(p, q, /):
-    """``math.sumprod``"""
     p, q = list(p), list(q)
     if not is_traced((p, q)) or len(p) != len(q):
         return math.sumprod(var.plain(p), var.plain(q))
@@ -386,13 +383,11 @@ def as_complexes(args: Any) -> list:
 
 
 def phase(z, /):
-    """``cmath.phase``"""
     z = as_complex(z)
     return math_module.atan2(z.imag, z.real)
 
 
 def polar(z, /):
-    """``cmath.polar``"""
     z = as_complex(z)
     return python_float(applied(np.absolute, [z], _modulus)), phase(z)
 
@@ -405,7 +400,6 @@ _modulus = evaluated(modulus, lambda z: polar(z)[0])
 
 
 def rect(r, phi, /):
-    """``cmath.rect``"""
     r, phi = python_floats((r, phi))
     return to_complex(r * math_module.cos(phi), r * math_module.sin(phi))
 

@@ -20,27 +20,22 @@ from wengert.standard_library import applied, as_array, as_floats, evaluated, is
 
 
 def mean(data):
-    """``statistics.mean``"""
     return of_data(statistics.mean, data, np.mean, {})
 
 
 def variance(data, xbar=None):
-    """``statistics.variance``"""
     return of_spread(statistics.variance, data, xbar, np.var, 1)
 
 
 def pvariance(data, mu=None):
-    """``statistics.pvariance``"""
     return of_spread(statistics.pvariance, data, mu, np.var, 0)
 
 
 def stdev(data, xbar=None):
-    """``statistics.stdev``"""
     return of_spread(statistics.stdev, data, xbar, np.std, 1)
 
 
 def pstdev(data, mu=None):
-    """``statistics.pstdev``"""
     return of_spread(statistics.pstdev, data, mu, np.std, 0)
 
 
@@ -87,7 +82,6 @@ _row_of_harmonic_mean = row(
 
 
 def harmonic_mean(data, weights=None):
-    """``statistics.harmonic_mean``"""
     data = list(data)
     weights = weights if weights is None else list(weights)
     if not is_traced((data, weights)):

@@ -85,7 +85,5 @@ def columnwise(fun, x, axis):
     """Apply a function along an axis; it takes one vector, or a matrix whose columns are vectors."""
     columns = moved_axis(x, axis, 0)
     beside = shape_of(columns)[1:]
-    if np.prod(beside, dtype=int) == 1:
-        return moved_axis(reshaped(fun(reshaped(columns, -1)), (-1, *beside)), 0, axis)
-    found = fun(reshaped(columns, (shape_of(columns)[0], -1)))
-    return moved_axis(reshaped(found, (-1, *beside)), 0, axis)
+    shape = -1 if np.prod(beside, dtype=int) == 1 else (shape_of(columns)[0], -1)
+    return moved_axis(reshaped(fun(reshaped(columns, shape)), (-1, *beside)), 0, axis)

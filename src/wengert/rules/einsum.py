@@ -114,11 +114,6 @@ def strong_einsum(inputs, output, operands):
     return np.sum(product, axis=tuple(range(len(output), len(letters))))
 
 
-def einsum_place(i, args):
-    """Return the operand number of argument i of the call."""
-    return i - 1 if isinstance(args[0], str) else i // 2
-
-
 def einsum_wrt(i, ybar, y, *args, optimize=False, dtype=None, order="K", casting="safe"):
     """Contract the cotangent in place of operand i with the other operands.
 
@@ -184,7 +179,7 @@ def on_diagonals(z, own, x, lead):
 def push_einsum(i, t, y, *args, optimize=False, dtype=None, order="K", casting="safe"):
     """Replace operand i by its tangent, with the leading axes in front."""
     inputs, output, first, operands = einsum_letters(args, leading(t, args[i]))
-    i = einsum_place(i, args)
+    i = i - 1 if isinstance(args[0], str) else i // 2
     inputs[i], operands[i] = first + inputs[i], t
     return strong_einsum(inputs, first + output, operands)
 
@@ -198,5 +193,3 @@ structural(
     scalars="einsum",
     work="contraction",
 )
-
-# ---- Kronecker and cross products

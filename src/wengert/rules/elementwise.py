@@ -298,24 +298,16 @@ def clip_bounds(a_min, a_max, low, high):
     return (-np.inf if low is None else low), (np.inf if high is None else high)
 
 
-def is_low(a, low, high):
-    """Mask of where the lower bound is the result; of crossed bounds the upper one wins, as in NumPy."""
-    return (a < low) & np.less_equal(low, high)
-
-
-def is_high(a, low, high):
-    """Mask of where the upper bound is the result."""
-    return (a > high) | np.greater(low, high)
-
-
 def clip_rules(which):
     """Pullback and tangent of ``clip`` in operand `which`: 0 value, 1 lower bound, 2 upper bound."""
 
     def kept(z, a, low, high):
-        """Return `z` where the operand is the result, else 0; a value equal to a bound is not clipped."""
-        if which == 0:
+        """Return `z` where the operand is the result, else 0; of crossed bounds the upper one wins, as in NumPy."""
+        if which == 0:  # a value equal to a bound is not clipped
             return np.where((a < low) | (a > high), 0, z)
-        return np.where(is_low(a, low, high) if which == 1 else is_high(a, low, high), z, 0)
+        if which == 1:
+            return np.where((a < low) & np.less_equal(low, high), z, 0)
+        return np.where((a > high) | np.greater(low, high), z, 0)
 
     def pull(
         ybar, y, a, a_min=None, a_max=None, out=None, *, min=np._NoValue, max=np._NoValue, casting="same_kind",

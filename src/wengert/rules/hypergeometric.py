@@ -18,10 +18,6 @@ from wengert.rules.special import row, sp, unknown
 _MAX_TERMS, _MAX_CANCELLATION = 20_000, 1e4
 
 
-def function_name(family):
-    return f"scipy.special.hyp{family}f1"
-
-
 def differentiated_series(family, a, b, c, z, towards):
     """Sum the derivatives of the terms along `towards` in (a, b, c), without dividing by a or b, which may be 0."""
     ua, ub, uc = towards
@@ -43,7 +39,7 @@ def differentiated_series(family, a, b, c, z, towards):
         size = np.inf
     if np.any((size > _MAX_CANCELLATION * np.abs(total)) & (total != 0)):
         raise UnsupportedFunctionError(
-            f"{function_name(family)} has no derivative in its parameters at this point: the terms of its series "
+            f"scipy.special.hyp{family}f1 has no derivative in its parameters at this point: the terms of its series "
             "cancel or converge too slowly. Pass plain values, or wengert.stop_gradient(x) to treat them as constants"
         )
     return total

@@ -340,7 +340,9 @@ def slopes_along(f, axis, h, edge_order):
     if is_even:
         middle = (at(2, None) - at(None, -2)) / (2.0 * h)
     else:
-        a, b, c = (reshaped(z, shape) for z in inner_weights(h[:-1], h[1:]))
+        d, e = h[:-1], h[1:]
+        weights = -e / (d * (d + e)), (e - d) / (d * e), d / (e * (d + e))
+        a, b, c = (reshaped(weight, shape) for weight in weights)
         middle = a * at(None, -2) + b * at(1, -1) + c * at(2, None)
     if edge_order == 1:
         first = (at(1, 2) - at(0, 1)) / (h if is_even else h[0])
@@ -351,10 +353,6 @@ def slopes_along(f, axis, h, edge_order):
         a, b, c = (0.5 / h, -2.0 / h, 1.5 / h) if is_even else last_weights(h[-2], h[-1])
         last = a * at(-3, -2) + b * at(-2, -1) + c * at(-1, None)
     return as_dtype(np.concatenate([first, middle, last], axis=axis), f.dtype)
-
-
-def inner_weights(d, e):
-    return -e / (d * (d + e)), (e - d) / (d * e), d / (e * (d + e))
 
 
 def first_weights(d, e):

@@ -20,6 +20,7 @@ from wengert.errors import NonSmoothError
 from wengert.features import lapack_loop
 from wengert.registry import composed, facts, strong, strong_matmul, structural
 from wengert.rules import expansions, taylor
+from wengert.rules.broadcasting import aligned
 from wengert.rules.composed import as_array, dispatched, locally_constant
 from wengert.rules.products import adjoint, transposed
 from wengert.rules.reductions import diagonal_mask, products_of_others
@@ -331,12 +332,6 @@ def as_right_side(z, b):
     return z[..., 0] if ndim_of(b) == 1 else z
 
 
-def broadcastable(t, x, ndim):
-    """Reshape a tangent of `x` to broadcast in a result of `ndim` axes: axes of length 1 behind its directions."""
-    lead = leading(t, x)
-    return reshaped(t, shape_of(t)[:lead] + (1,) * (ndim - ndim_of(x)) + shape_of(x))
-
-
 @memoised
 def solve_adjoint(ybar, y, a, b):
     return solutions(transposed(a), as_columns(ybar, b), leading(ybar, y))
@@ -354,12 +349,12 @@ def solve_wrt_right_side(ybar, y, a, b):
 
 def solve_along_matrix(t, y, a, b):
     x = as_columns(y, b)
-    g = strong_matmul(broadcastable(t, a, ndim_of(x)), x)
+    g = strong_matmul(aligned(t, a, ndim_of(x)), x)
     return as_right_side(-solutions(a, g, leading(t, a)), b)
 
 
 def solve_along_right_side(t, y, a, b):
-    g = as_columns(broadcastable(t, b, ndim_of(y)), b)
+    g = as_columns(aligned(t, b, ndim_of(y)), b)
     return as_right_side(solutions(a, g, leading(t, b)), b)
 
 

@@ -347,21 +347,9 @@ def dot_axes(a, b):
     return (-1,), (-min(ndim_of(b), 2),)
 
 
-def inner_axes(a, b):
-    return (-1,), (-1,)
-
-
 def is_scaling(a, b):
     """Return whether ``dot`` or ``inner`` multiplies by a scalar."""
     return ndim_of(a) == 0 or ndim_of(b) == 0
-
-
-def scaling_wrt(ybar, y, x, other):
-    return unbroadcast(strong(ybar, other), x, leading(ybar, y))
-
-
-def push_scaling(t, x, other):
-    return strong(aligned(t, x, ndim_of(other)), other)
 
 
 def is_matmul(a, b, axes_of):
@@ -371,10 +359,11 @@ def is_matmul(a, b, axes_of):
 
 def pullback_of(axes_of, is_left, by_matmul, by_tensordot):
     def pullback(ybar, y, a, b, out=None):
+        x, other = (a, b) if is_left else (b, a)
         if ndim_of(ybar) == 0:  # fast path of two vectors or scalars
-            return strong(ybar, b if is_left else a)
+            return strong(ybar, other)
         if is_scaling(a, b):
-            return scaling_wrt(ybar, y, a, b) if is_left else scaling_wrt(ybar, y, b, a)
+            return unbroadcast(strong(ybar, other), x, leading(ybar, y))
         return by_matmul(ybar, y, a, b) if is_matmul(a, b, axes_of) else by_tensordot(ybar, y, a, b, axes_of(a, b))
 
     return pullback
@@ -383,13 +372,14 @@ def pullback_of(axes_of, is_left, by_matmul, by_tensordot):
 def push_of(axes_of, is_left, by_matmul, by_tensordot):
     def push(t, y, a, b, out=None):
         if is_scaling(a, b):
-            return push_scaling(t, a, b) if is_left else push_scaling(t, b, a)
+            x, other = (a, b) if is_left else (b, a)
+            return strong(aligned(t, x, ndim_of(other)), other)
         return by_matmul(t, y, a, b) if is_matmul(a, b, axes_of) else by_tensordot(t, y, a, b, axes_of(a, b))
 
     return push
 
 
-for fun, axes_of, labels in ((np.dot, dot_axes, dot_labels), (np.inner, inner_axes, inner_labels)):
+for fun, axes_of, labels in ((np.dot, dot_axes, dot_labels), (np.inner, lambda a, b: ((-1,), (-1,)), inner_labels)):
     bilinear(
         fun,
         pullback_of(axes_of, True, matmul_wrt_left, tensordot_wrt_left),

@@ -6,7 +6,9 @@ Partials read other functions of ``scipy.special`` through `sp`, so importing th
 from __future__ import annotations
 
 import importlib
+from itertools import accumulate
 from math import log, pi, sqrt
+from operator import mul
 
 import numpy as np
 
@@ -236,14 +238,7 @@ def series(u, coefficients):
     return total
 
 
-def factorials(n):
-    found = [1.0]
-    for k in range(1, n):
-        found.append(found[-1] * k)
-    return found
-
-
-_EXPREL = [1 / (f * (k + 2)) for k, f in enumerate(factorials(20))]
+_EXPREL = [1 / (f * (k + 2)) for k, f in enumerate(accumulate(range(1, 20), mul, initial=1.0))]
 _LOGREL = [(-1) ** k / (k + 1) for k in range(36)]
 _ROOT = [(-1) ** (k + 1) * (k + 1) / (k + 2) for k in range(36)]
 

@@ -66,14 +66,11 @@ class _Problem:
     worth: int  # visits that one colour less may cost
     visits: int  # visits of pairs in one pass over all vertices
 
+    conflicts: Conflicts
     is_direct = True  # whether the only condition is that conflicting vertices differ in colour
 
-    @functools.cached_property
-    def conflicts(self) -> Conflicts:
-        raise NotImplementedError
-
     def coloured(self, order: np.ndarray, limit: int) -> np.ndarray | None:
-        raise NotImplementedError
+        return self.conflicts.greedy(order, limit)
 
     def lattice(self, limit: int) -> np.ndarray | None:
         return None
@@ -96,17 +93,15 @@ class _Problem:
         return np.argsort(-self.degree, kind="stable").astype(np.int32)
 
     def run(self, method: str, limit: int) -> np.ndarray | None:
-        if method == "lattice":
-            return self.lattice(limit)
-        if method == "natural":
-            return self.coloured(np.arange(self.size, dtype=np.int32), limit)
-        if method == "largest_first":
-            return self.coloured(self.by_degree(), limit)
-        if method == "smallest_last":
-            return self.coloured(self.conflicts.smallest_last(self.degree), limit)
-        if method == "incidence_degree":
-            return self.coloured(self.conflicts.incidence_degree(self.by_degree()), limit)
-        return self.dsatur(limit)
+        if method in ("lattice", "dsatur"):
+            return getattr(self, method)(limit)
+        order = {
+            "natural": lambda: np.arange(self.size, dtype=np.int32),
+            "largest_first": self.by_degree,
+            "smallest_last": lambda: self.conflicts.smallest_last(self.degree),
+            "incidence_degree": lambda: self.conflicts.incidence_degree(self.by_degree()),
+        }[method]()
+        return self.coloured(order, limit)
 
     @property
     def most(self) -> int:
@@ -200,9 +195,7 @@ class _Partial(_Problem):
         return lattice_colours(self.s, self.shape, self.bound, min(limit, 2 * self.bound + 8) + 1)
 
     def coloured(self, order, limit):
-        if self.has_long_rows:
-            return self._long_rows_first(order)
-        return self.conflicts.greedy(order, limit)
+        return self._long_rows_first(order) if self.has_long_rows else super().coloured(order, limit)
 
     def _long_rows_first(self, order):
         """Give each column of very long rows a unique colour, since visiting these rows costs too much."""
@@ -247,9 +240,6 @@ class _Side(_Problem):
 
     def is_small(self):
         return self.visits <= MAX_ALWAYS_VISITS // 2
-
-    def coloured(self, order, limit):
-        return self.conflicts.greedy(order, limit)
 
 
 def _bidirectional(s, method, shape, row_shape, budget):
@@ -363,18 +353,10 @@ class _Symmetric(_Problem):
         return acyclic_colours(self.s, self.shape, self.bound, limit + 1, valid)
 
 
-def _symmetric_search(s, method, shape, row_shape, budget, kind):
+def _symmetric(kind, s, method, shape, row_shape, budget):
     problem = _Symmetric(s, kind, shape)
     colours, how = _search(problem, method, budget)
     return None, colours, how, problem.bound
-
-
-def _star(*args):
-    return _symmetric_search(*args, "star")
-
-
-def _acyclic(*args):
-    return _symmetric_search(*args, "acyclic")
 
 
 def _symmetric_bound(s, kind):
@@ -401,4 +383,10 @@ def _symmetric_bound(s, kind):
 
 
 #: search functions by kind; each returns row colours, column colours, the method, and the lower bound
-SEARCHES = {"column": _columns, "row": _rows, "bidirectional": _bidirectional, "star": _star, "acyclic": _acyclic}
+SEARCHES = {
+    "column": _columns,
+    "row": _rows,
+    "bidirectional": _bidirectional,
+    "star": functools.partial(_symmetric, "star"),
+    "acyclic": functools.partial(_symmetric, "acyclic"),
+}

@@ -104,16 +104,13 @@ def pattern_of_ir(code: Any, x: int, y: int, order: int = 1, leaves: list | None
     n = math.prod(kind_of(code, x)[1])
     sets = Sets(n, order == 2)
     known_values = KnownValues(code, leaves)
-    found = Propagation(code, sets, curvature(), known_values.sides, known_values, {x: _columns(n)})
+    columns = np.arange(1, n + 1, dtype=np.int32)
+    found = Propagation(code, sets, curvature(), known_values.sides, known_values, {x: columns})
     found.run([y])
     if order == 2:
         return _matrix(*interactions(sets), (n, n))
     ids = np.ascontiguousarray(found.ids(y)).reshape(-1)
     return _matrix(*sets.rows(ids), (ids.size, n))
-
-
-def _columns(n):
-    return np.arange(1, n + 1, dtype=np.int32)
 
 
 def _matrix(ends, indices, shape):

@@ -52,15 +52,12 @@ def primitive(f: Callable, jvp: Callable | str | None, vjp: Callable | None, spa
         y = f(*[plain_copy(x) for x in values], **kwargs)
         if not isinstance(y, (float, int, np.ndarray, np.generic)):
             raise TypeError(f"{row.name} returned {type(y).__name__}: a primitive must return one number or array")
-        y = np.array(y, dtype=np.result_type(np.asarray(y).dtype, np.float32 if _is_float(y) else np.float64))
+        dtype = np.asarray(y).dtype
+        y = np.array(y, dtype=np.result_type(dtype, np.float32 if dtype.kind == "f" else np.float64))
         return y if y.ndim else y[()]
 
     call.__wengert_primitive__ = row
     return call
-
-
-def _is_float(y):
-    return np.asarray(y).dtype.kind == "f"
 
 
 def _checked_pullback(f, vjp):

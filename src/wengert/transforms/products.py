@@ -286,7 +286,7 @@ def as_directions(
     seeds: list, shapes: list, name: str, word: str, whose: str, kinds: str = "biuf"
 ) -> tuple[list, int, bool]:
     """Seeds as arrays, the number of directions, and whether they are stacked along a leading axis."""
-    seeds = [_as_array(seed) for seed in seeds]
+    seeds = [from_list(seed) if holds_traced(seed) else np.asarray(seed) for seed in seeds]
     is_stacked = seeds[0].ndim == len(shapes[0]) + 1
     k = len(seeds[0]) if is_stacked else 1
     for seed, shape in zip(seeds, shapes):
@@ -298,12 +298,6 @@ def as_directions(
         if seed.dtype.kind not in kinds:
             raise ValueError(f"{name}: the {word} has dtype {seed.dtype}, expected real numbers")
     return seeds, k, is_stacked
-
-
-def _as_array(x):
-    if not holds_traced(x):
-        return np.asarray(x)
-    return from_list(x)
 
 
 def shape_of(y) -> tuple:

@@ -70,7 +70,8 @@ class Taylor(Operator):
                     f"{np.shape(leaf)}"
                 )
             zeros = [np.zeros_like(leaf) for _ in range(order - 1)]
-            found.append(Series([_copied(a) for a in [leaf, direction, *zeros][: order + 1]]))
+            terms = [leaf, direction, *zeros][: order + 1]
+            found.append(Series([np.copy(a) if np.ndim(a) else a for a in terms]))
         return restore(found)
 
     def _coefficients(self, leaf: Any, maker: Maker):
@@ -87,7 +88,3 @@ class Taylor(Operator):
                 )
             leaf = leaf if leaf.dtype.kind in "fc" else leaf.astype(float)
         return np.stack([leaf, *[np.zeros_like(leaf)] * maker.order])
-
-
-def _copied(x):
-    return np.copy(x) if np.ndim(x) else x

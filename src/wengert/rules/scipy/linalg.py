@@ -55,10 +55,8 @@ structural(
 
 def symmetric_from(a, UPLO):
     """Return the symmetric matrix with the given triangle of `a`, complex or not."""
-    return hermitian_from(a, UPLO) if a.dtype.kind != "c" else symmetric_plain(a, UPLO)
-
-
-def symmetric_plain(a, UPLO):
+    if a.dtype.kind != "c":
+        return hermitian_from(a, UPLO)
     is_kept = np.tri(np.shape(a)[-1], dtype=bool)
     return np.where(is_kept if UPLO == "L" else is_kept.T, a, np.swapaxes(a, -1, -2))
 

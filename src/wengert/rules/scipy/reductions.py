@@ -17,17 +17,11 @@ from wengert.rules.scipy.linalg import formula, la, unsupported
 # ---- LDL^T
 
 
-def is_block(d):
-    """Return where a block diagonal matrix with blocks of size 1 and 2 has its blocks."""
-    inside = np.eye(np.shape(d)[0], dtype=bool)
-    beside = np.diagonal(np.asarray(d), -1) != 0
-    return inside | np.diag(beside, 1) | np.diag(beside, -1)
-
-
 @locally_constant
 def ldl_blocks(a, lower):
-    """Return where D has its blocks."""
-    return is_block(la.ldl.__wrapped__(a, lower)[1])
+    """Return where D has its blocks, of size 1 and 2."""
+    beside = np.diagonal(np.asarray(la.ldl.__wrapped__(a, lower)[1]), -1) != 0
+    return np.eye(np.shape(a)[0], dtype=bool) | np.diag(beside, 1) | np.diag(beside, -1)
 
 
 @locally_constant
