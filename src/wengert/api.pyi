@@ -94,16 +94,6 @@ def grad(
 ) -> CompiledDerivative[P, Any]: ...
 @overload
 def grad(
-    f: Callable[P, Any],
-    /,
-    *,
-    argnums: Argnums = 0,
-    value: No = False,
-    has_aux: No = False,
-    **options: Unpack[_Gradient],
-) -> _DerivativeOf[P]: ...
-@overload
-def grad(
     f: Callable[P, Any], /, *, argnums: Argnums = 0, value: Yes, has_aux: No = False, **options: Unpack[_Gradient]
 ) -> _ValueAndDerivativeOf[P]: ...
 @overload
@@ -124,10 +114,6 @@ def grad(
 def grad(
     f: F, x: float, /, *, argnums: int = 0, value: No = False, has_aux: No = False, **options: Unpack[_Gradient]
 ) -> np.float64: ...
-@overload
-def grad(
-    f: F, x: Any, /, *, argnums: Argnums = 0, value: No = False, has_aux: No = False, **options: Unpack[_Gradient]
-) -> Any: ...
 @overload
 def grad(
     f: F, x: Any, /, *, argnums: Argnums = 0, value: Yes, has_aux: No = False, **options: Unpack[_Gradient]
@@ -177,17 +163,6 @@ def jacobian(
     /,
     *,
     argnums: Argnums = 0,
-    value: No = False,
-    has_aux: No = False,
-    sparse: No = False,
-    **options: Unpack[_Jacobian],
-) -> _JacobianOf[P]: ...
-@overload
-def jacobian(
-    f: Callable[P, Any],
-    /,
-    *,
-    argnums: Argnums = 0,
     value: Yes,
     has_aux: No = False,
     sparse: No = False,
@@ -231,18 +206,6 @@ def jacobian(
     /,
     *,
     argnums: Argnums = 0,
-    value: No = False,
-    has_aux: No = False,
-    sparse: No = False,
-    **options: Unpack[_Jacobian],
-) -> Any: ...
-@overload
-def jacobian(
-    f: F,
-    x: Any,
-    /,
-    *,
-    argnums: Argnums = 0,
     value: Yes,
     has_aux: No = False,
     sparse: No = False,
@@ -272,17 +235,6 @@ def jacfwd(  # type: ignore[overload-overlap]
     sparse: No = False,
     **options: Unpack[_OneMode],
 ) -> CompiledDerivative[P, Any]: ...
-@overload
-def jacfwd(
-    f: Callable[P, Any],
-    /,
-    *,
-    argnums: Argnums = 0,
-    value: No = False,
-    has_aux: No = False,
-    sparse: No = False,
-    **options: Unpack[_OneMode],
-) -> _JacobianOf[P]: ...
 @overload
 def jacfwd(
     f: Callable[P, Any],
@@ -332,18 +284,6 @@ def jacfwd(
     /,
     *,
     argnums: Argnums = 0,
-    value: No = False,
-    has_aux: No = False,
-    sparse: No = False,
-    **options: Unpack[_OneMode],
-) -> Any: ...
-@overload
-def jacfwd(
-    f: F,
-    x: Any,
-    /,
-    *,
-    argnums: Argnums = 0,
     value: Yes,
     has_aux: No = False,
     sparse: No = False,
@@ -380,10 +320,6 @@ def derivative(
 ) -> Derivative[..., Any]: ...
 @overload
 def derivative(
-    f: Callable[P, Any], /, *, argnums: int = 0, value: No = False, has_aux: No = False, **options: Unpack[_Derivative]
-) -> _DerivativeOf[P]: ...
-@overload
-def derivative(
     f: Callable[P, Any], /, *, argnums: int = 0, value: Yes, has_aux: No = False, **options: Unpack[_Derivative]
 ) -> _ValueAndDerivativeOf[P]: ...
 @overload
@@ -400,10 +336,6 @@ def derivative(
 def derivative(
     f: F, x: Array, /, *, argnums: int = 0, value: No = False, has_aux: No = False, **options: Unpack[_Derivative]
 ) -> Array: ...
-@overload
-def derivative(
-    f: F, x: Any, /, *, argnums: int = 0, value: No = False, has_aux: No = False, **options: Unpack[_Derivative]
-) -> Any: ...
 @overload
 def derivative(
     f: F, x: Any, /, *, argnums: int = 0, value: Yes, has_aux: No = False, **options: Unpack[_Derivative]
@@ -424,17 +356,6 @@ def hessian(
     sparse: No = False,
     **options: Unpack[_Hessian],
 ) -> CompiledDerivative[P, Any]: ...
-@overload
-def hessian(
-    f: Callable[P, Any],
-    /,
-    *,
-    argnums: Argnums = 0,
-    value: No = False,
-    has_aux: No = False,
-    sparse: No = False,
-    **options: Unpack[_Hessian],
-) -> _DerivativeOf[P]: ...
 @overload
 def hessian(
     f: Callable[P, Any],
@@ -477,18 +398,6 @@ def hessian(
     sparse: No = False,
     **options: Unpack[_Hessian],
 ) -> Array: ...
-@overload
-def hessian(
-    f: F,
-    x: Any,
-    /,
-    *,
-    argnums: Argnums = 0,
-    value: No = False,
-    has_aux: No = False,
-    sparse: No = False,
-    **options: Unpack[_Hessian],
-) -> Any: ...
 @overload
 def hessian(
     f: F,
