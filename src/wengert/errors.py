@@ -254,8 +254,7 @@ class CompileWarning(UserWarning):
     >>> import numpy as np, wengert as wg
     >>> rng = np.random.default_rng(0)
     >>> f = wg.compile(lambda x: x + rng.normal())
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
     ...     f(1.0) == f(1.0)
     False
     >>> print(caught[0].category.__name__)
@@ -274,8 +273,7 @@ class FiniteDifferenceWarning(UserWarning):
     >>> import math, warnings
     >>> import wengert as wg
     >>> gamma = wg.primitive(math.gamma, jvp="fd")
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
     ...     round(wg.grad(gamma, 1.0), 8)
     np.float64(-0.57721566)
     >>> print(caught[0].category.__name__)
@@ -297,8 +295,7 @@ class TextWarning(UserWarning):
     >>> def f(x):
     ...     label = f"{x}"
     ...     return x * float(label)
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
     ...     wg.grad(f, 3.0)                      # float(label) counts as a constant
     np.float64(3.0)
     >>> print(caught[0].category.__name__)
@@ -323,8 +320,7 @@ class RootFindingWarning(UserWarning):
     ...         x = (low + high) / 2
     ...         low, high = (x, high) if x**3 < a else (low, x)
     ...     return low
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
     ...     wg.grad(cube_root, 8.0)              # 1/12 is right
     np.float64(0.0)
     >>> print(caught[0].category.__name__)
@@ -354,8 +350,7 @@ class CachedValueWarning(UserWarning):
     ...     return last["y"]
     >>> f(np.array([1.0, 2.0]))
     np.float64(5.0)
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
     ...     wg.grad(f)(np.array([1.0, 2.0]))     # the cached value is a constant
     array([0., 0.])
     >>> print(caught[0].category.__name__)
@@ -378,8 +373,7 @@ class RoundingWarning(UserWarning):
     >>> import numpy as np, wengert as wg
     >>> def distance(x, y):
     ...     return round(np.hypot(x, y), 3)
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
     ...     wg.grad(distance)(3.0, 4.0)          # a step function
     np.float64(0.0)
     >>> print(caught[0].category.__name__)
@@ -401,8 +395,7 @@ class MutatedInputWarning(UserWarning):
     >>> def f(x):
     ...     x[0] = 0.0
     ...     return np.sum(x)
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
     ...     wg.grad(f, np.ones(2))
     array([0., 1.])
     >>> print(caught[0].category.__name__)

@@ -306,8 +306,7 @@ def check_derivatives(
         raise ValueError(
             f"check_derivatives: reference must be 'auto', 'differences' or 'complex-step', not {reference!r}"
         )
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore", MutatedInputWarning)
+    with warnings.catch_warnings(action="ignore", category=MutatedInputWarning), np.errstate(all="ignore"):
         checker = _Checker(Subject(f, x, args, kwargs or {}, argnums), modes, rtol, atol, seed, reference)
         if checker.m and checker.subject.n:
             checker.first_order()

@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from wengert.dependence import MATRIXWISE, Reduced
-from wengert.registry import facts, strong, structural
+from wengert.registry import facts, strong
 from wengert.rules import taylor
-from wengert.rules.broadcasting import conjugate
-from wengert.rules.reductions import extreme_share
+from wengert.rules.reductions import by_slope, extreme_share
 from wengert.rules.shapes import from_end, moved_axis, ndim_of, reshaped, restore, shape_of
 from wengert.rules.spectra import is_null
 
@@ -68,44 +67,23 @@ def extreme_shares(values, order):
     return extreme_share(values, extreme(values, axis=-1, keepdims=True), -1)
 
 
-def norm_slope(y, x, order, axis, keepdims):
-    if 0 in shape_of(x):  # the largest of no singular values or sums is undefined
-        return np.zeros_like(x)
+def norm_slope(y, x, ord=None, axis=None, keepdims=False):
     axes = from_end(axis, ndim_of(x))
-    if len(axes) != 2 or order is None or order in ("fro", "f"):
-        is_flat = len(axes) != 1 or order is None
-        return vector_slope(x, restore(y, x, axis, keepdims), None if is_flat else order, axis)
-    slope = matrix_slope(moved_axis(x, axes, (-2, -1)), order)
-    return moved_axis(slope, (-2, -1), axes)
+    if 0 in shape_of(x):  # the largest of no singular values or sums is undefined
+        slope = np.zeros_like(x)
+    elif len(axes) != 2 or ord is None or ord in ("fro", "f"):
+        is_flat = len(axes) != 1 or ord is None
+        slope = vector_slope(x, restore(y, x, axis, keepdims), None if is_flat else ord, axis)
+    else:
+        slope = moved_axis(matrix_slope(moved_axis(x, axes, (-2, -1)), ord), (-2, -1), axes)
+    return slope, axis, keepdims
 
 
 # ---- rows
 
 
-def pull_slope(ybar, slope, x, axis, keepdims):
-    return strong(restore(ybar, x, axis, keepdims), slope)
-
-
-def push_slope(t, slope, x, axis, keepdims):
-    return np.sum(strong(t, conjugate(slope)).real, axis=from_end(axis, ndim_of(x)), keepdims=keepdims)
-
-
-def norm_wrt_array(ybar, y, x, ord=None, axis=None, keepdims=False):
-    return pull_slope(ybar, norm_slope(y, x, ord, axis, keepdims), x, axis, keepdims)
-
-
-def norm_along_array(t, y, x, ord=None, axis=None, keepdims=False):
-    return push_slope(t, norm_slope(y, x, ord, axis, keepdims), x, axis, keepdims)
-
-
-def vector_norm_wrt_array(ybar, y, x, *, axis=None, keepdims=False, ord=2):
-    slope = vector_slope(x, restore(y, x, axis, keepdims), ord, axis)
-    return pull_slope(ybar, slope, x, axis, keepdims)
-
-
-def vector_norm_along_array(t, y, x, *, axis=None, keepdims=False, ord=2):
-    slope = vector_slope(x, restore(y, x, axis, keepdims), ord, axis)
-    return push_slope(t, slope, x, axis, keepdims)
+def vector_norm_slope(y, x, *, axis=None, keepdims=False, ord=2):
+    return vector_slope(x, restore(y, x, axis, keepdims), ord, axis), axis, keepdims
 
 
 def norms_of_batch(x, ord=None, axis=None, keepdims=False):
@@ -116,13 +94,13 @@ def norms_of_batch(x, ord=None, axis=None, keepdims=False):
     return np.sqrt(np.sum(np.square(x) if x.dtype.kind != "c" else x.real**2 + x.imag**2, axis=1))
 
 
-structural(np.linalg.norm, norm_wrt_array, jvp=(norm_along_array,), batching=norms_of_batch, scalars="norm")
-structural(np.linalg.vector_norm, vector_norm_wrt_array, jvp=(vector_norm_along_array,))
+by_slope(np.linalg.norm, norm_slope, is_real=True, batching=norms_of_batch, scalars="norm")
+by_slope(np.linalg.vector_norm, vector_norm_slope, is_real=True)
 facts(np.linalg.norm, dependence=Reduced(2), taylor=taylor.norm, continuous=True)
 facts(np.linalg.vector_norm, dependence=Reduced(None), taylor=taylor.norm, continuous=True)
-structural(
+by_slope(
     np.linalg.matrix_norm,
-    lambda ybar, y, x, *, keepdims=False, ord="fro": norm_wrt_array(ybar, y, x, ord, (-2, -1), keepdims),
-    jvp=(lambda t, y, x, *, keepdims=False, ord="fro": norm_along_array(t, y, x, ord, (-2, -1), keepdims),),
+    lambda y, x, *, keepdims=False, ord="fro": norm_slope(y, x, ord, (-2, -1), keepdims),
+    is_real=True,
     dependence=MATRIXWISE,
 )

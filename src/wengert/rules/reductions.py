@@ -107,6 +107,27 @@ def push_nanmean(t, y, a, axis=None, dtype=None, out=None, keepdims=False, *, wh
 structural(np.nansum, nansum_wrt_array, jvp=(push_nansum,), curvature="none", dependence=Reduced())
 structural(np.nanmean, nanmean_wrt_array, jvp=(push_nanmean,), curvature="none", dependence=Reduced())
 
+# ---- slopes
+
+
+def by_slope(fun, slope, is_real=False, **columns):
+    """Declare a reduction to the sum of elements times a slope dy/da.
+
+    ``slope(y, a, *args, **kwargs)`` returns the slope, the axis and keepdims. If the result `is_real` for complex
+    elements too, dy is the real part of conj(slope) da.
+    """
+
+    def pull(ybar, y, a, *args, **kwargs):
+        rate, axis, keepdims = slope(y, a, *args, **kwargs)
+        return strong(restore(ybar, a, axis, keepdims), rate)
+
+    def push(t, y, a, *args, **kwargs):
+        rate, axis, keepdims = slope(y, a, *args, **kwargs)
+        return sum_reduced(strong(t, conjugate(rate)).real if is_real else strong(t, rate), a, axis, keepdims)
+
+    structural(fun, pull, jvp=(push,), **columns).signature = (1, slope)
+
+
 # ---- products
 
 
@@ -137,21 +158,13 @@ def reduced_last(a, axis):
     return reshaped(moved, (*kept, length(a, axis))), undo
 
 
-def prod_slope(a, axis, initial, where):
+def prod_slope(y, a, axis=None, dtype=None, out=None, keepdims=False, initial=1, where=True):
     flat, undo = reduced_last(masked(a, where, 1), axis)
     slope = masked(undo(products_of_others(flat)), where)
-    return slope * initial if is_given(initial) else slope
+    return slope * initial if is_given(initial) else slope, axis, keepdims
 
 
-def prod_wrt_array(ybar, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=1, where=True):
-    return strong(restore(ybar, a, axis, keepdims), prod_slope(a, axis, initial, where))
-
-
-def push_prod(t, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=1, where=True):
-    return sum_reduced(strong(t, prod_slope(a, axis, initial, where)), a, axis, keepdims)
-
-
-structural(np.prod, prod_wrt_array, jvp=(push_prod,), scalars="prod", dependence=Reduced(), taylor=taylor.prod)
+by_slope(np.prod, prod_slope, scalars="prod", dependence=Reduced(), taylor=taylor.prod)
 facts(np.prod, batching=True, continuous=True)
 
 # ---- maxima and minima: ties share equally
@@ -169,37 +182,23 @@ def extreme_share(a, extreme, axis, initial=None, where=True):
     return is_extreme / count  # 0 / 0 if the extreme is NaN
 
 
-def extreme_wrt_array(ybar, y, a, axis=None, out=None, keepdims=False, initial=None, where=True):
-    share = extreme_share(a, restore(y, a, axis, keepdims), axis, initial, where)
-    return strong(restore(ybar, a, axis, keepdims), share)
-
-
-def push_extreme(t, y, a, axis=None, out=None, keepdims=False, initial=None, where=True):
-    share = extreme_share(a, restore(y, a, axis, keepdims), axis, initial, where)
-    return sum_reduced(strong(t, share), a, axis, keepdims)
+def extreme_slope(y, a, axis=None, out=None, keepdims=False, initial=None, where=True):
+    return extreme_share(a, restore(y, a, axis, keepdims), axis, initial, where), axis, keepdims
 
 
 for fun in (np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin):
-    structural(fun, extreme_wrt_array, jvp=(push_extreme,), curvature="none", dependence=Reduced())
+    by_slope(fun, extreme_slope, curvature="none", dependence=Reduced())
 facts(np.max, np.min, np.amax, np.amin, batching=True)
 facts(np.max, np.amax, scalars="max")
 facts(np.min, np.amin, scalars="min")
 
 
-def ptp_share(a, axis):
+def ptp_slope(y, a, axis=None, out=None, keepdims=False):
     top, bottom = (restore(extreme(a, axis=axis), a, axis, False) for extreme in (np.max, np.min))
-    return extreme_share(a, top, axis) - extreme_share(a, bottom, axis)
+    return extreme_share(a, top, axis) - extreme_share(a, bottom, axis), axis, keepdims
 
 
-def ptp_wrt_array(ybar, y, a, axis=None, out=None, keepdims=False):
-    return strong(restore(ybar, a, axis, keepdims), ptp_share(a, axis))
-
-
-def push_ptp(t, y, a, axis=None, out=None, keepdims=False):
-    return sum_reduced(strong(t, ptp_share(a, axis)), a, axis, keepdims)
-
-
-structural(np.ptp, ptp_wrt_array, jvp=(push_ptp,), curvature="none", dependence=Reduced())
+by_slope(np.ptp, ptp_slope, curvature="none", dependence=Reduced())
 
 # ---- moments
 
@@ -229,32 +228,23 @@ def push_var(t, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *
     return 2 * sum_reduced(strong(t, conjugate(np.divide(deviation, count))).real, a, axis, keepdims)
 
 
-def std_wrt_array(
-    ybar, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=np._NoValue
-):
-    slope = std_slope(restore(y, a, axis, keepdims), a, axis, ddof, correction, where)
-    return strong(restore(ybar, a, axis, keepdims), slope)
-
-
-def push_std(t, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=np._NoValue):
-    slope = std_slope(restore(y, a, axis, keepdims), a, axis, ddof, correction, where)
-    return sum_reduced(strong(t, conjugate(slope)).real, a, axis, keepdims)
-
-
-def std_slope(spread, a, axis, ddof, correction, where):
+def std_slope(y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=np._NoValue):
     """Return deviation / (count y), and 0 at the kink where all deviations are 0.
 
     Equal elements may deviate from their rounded mean, with y as small: subtracting the mean of deviations cures that.
     """
+    spread = restore(y, a, axis, keepdims)
     deviation, count = deviations(a, axis, ddof, correction, where)
     deviation = masked(deviation - mean_along(deviation, axis, where), where)
     if type(spread) is np.float64:
-        return np.divide(deviation / spread, count) if spread != 0 else np.zeros_like(a)
-    return np.where(spread == 0, 0, np.divide(deviation / spread, count))
+        slope = np.divide(deviation / spread, count) if spread != 0 else np.zeros_like(a)
+    else:
+        slope = np.where(spread == 0, 0, np.divide(deviation / spread, count))
+    return slope, axis, keepdims
 
 
 structural(np.var, var_wrt_array, jvp=(push_var,), scalars="var", taylor=taylor.variance)
-structural(np.std, std_wrt_array, jvp=(push_std,), scalars="std", taylor=taylor.deviation)
+by_slope(np.std, std_slope, is_real=True, scalars="std", taylor=taylor.deviation)
 facts(np.var, np.std, batching=True, dependence=Reduced(), continuous=True)
 
 

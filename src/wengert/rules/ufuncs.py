@@ -12,13 +12,14 @@ import numpy as np
 
 from wengert.dependence import Reduced, Scattered
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import composed, facts, rows, strong, structural, ufunc_methods
+from wengert.registry import composed, facts, rows, structural, ufunc_methods
 from wengert.rules import (
     elementwise,  # noqa: F401  (declares the rows that are used here)
     expansions,
 )
-from wengert.rules.broadcasting import aligned, is_given, masked, segment_sum, source_ids, sum_reduced
+from wengert.rules.broadcasting import aligned, is_given, masked, segment_sum, source_ids
 from wengert.rules.composed import as_array, dispatched
+from wengert.rules.reductions import by_slope
 from wengert.rules.shapes import from_end, is_kept, lead_shape, ndim_of, restore, shape_of
 
 #: ufuncs with partials, of one operand and of two operands
@@ -235,15 +236,10 @@ def declare_reduce(ufunc, name, share):
     reduce.__name__ = reduce.__qualname__ = name
     reduce = dispatched(reduce)
 
-    def pull(ybar, y, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._NoValue, where=True):
-        slope = share(restore(y, a, axis, keepdims), a, axis, initial, where)
-        return strong(restore(ybar, a, axis, keepdims), slope)
+    def slope(y, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._NoValue, where=True):
+        return share(restore(y, a, axis, keepdims), a, axis, initial, where), axis, keepdims
 
-    def push(t, y, a, axis=0, dtype=None, out=None, keepdims=False, initial=np._NoValue, where=True):
-        slope = share(restore(y, a, axis, keepdims), a, axis, initial, where)
-        return sum_reduced(strong(t, slope), a, axis, keepdims)
-
-    structural(reduce, pull, jvp=(push,), dependence=Reduced(1, 0))
+    by_slope(reduce, slope, dependence=Reduced(1, 0))
     ufunc_methods[ufunc, "reduce"] = reduce
     return reduce
 

@@ -123,8 +123,7 @@ class ComplexSteps:
     name = "complex step"
 
     def __init__(self, function, point, directions, slopes):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # a cast to real values loses the derivative
+        with warnings.catch_warnings(action="error"):  # a cast to real values loses the derivative
             found = [function(point + 1e-150j * v) for v in directions]
         if not all(np.iscomplexobj(y) for y in found):
             raise TypeError("the function returns real values for complex arguments")

@@ -366,8 +366,7 @@ def of_bins(values, number, count, statistic):
 
 def _of_nothing(statistic):
     """Return a statistic of no values as SciPy does, NaN where it raises."""
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         try:
             return statistic([])
         except Exception:
