@@ -425,23 +425,18 @@ def strong(cotangent, partial):
     return product
 
 
-def strong_product(cotangent, partial):
-    """Return the strong product of plain arrays or scalars in one loop, or None for others (replaced by the core)."""
-    return None
+def _absent(*args):
+    """Return None, in place of functions that the core defines."""
 
 
-def strong_matmul_product(a, b):
-    """Return `strong_matmul` of plain matrices or vectors, or None for others (replaced by the core)."""
-    return None
-
-
-def note_windows(x, places, windows):
-    """Let `windows`, copies of the elements at `places` of `x`, follow stores into `x` (replaced by the core)."""
-
-
-def record_strong(cotangent, partial):
-    """Record the strong product as one tape entry, or return None if nothing records (replaced by the core)."""
-    return None
+#: ``strong_product(cotangent, partial)`` of plain arrays or scalars in one loop; None for others
+strong_product = _absent
+#: ``strong_matmul_product(a, b)`` of plain matrices or vectors; None for others
+strong_matmul_product = _absent
+#: ``note_windows(x, places, windows)`` lets `windows`, copies of elements at `places` of `x`, follow stores into `x`
+note_windows = _absent
+#: ``record_strong(cotangent, partial)`` records the strong product as one tape entry; None if nothing records
+record_strong = _absent
 
 
 def sums_by_place(places, z, n):

@@ -71,7 +71,7 @@ class Stage:
     @property
     def scalars(self) -> int:
         """Number of instructions that compute or load one scalar."""
-        return self._computing() - self.arrays
+        return sum(op not in _COMPUTES_NOTHING for op in self.listing.op.tolist()) - self.arrays
 
     @property
     def arrays(self) -> int:
@@ -82,9 +82,6 @@ class Stage:
             for i, op in enumerate(code.op.tolist())
             if op not in _COMPUTES_NOTHING
         )
-
-    def _computing(self):
-        return sum(op not in _COMPUTES_NOTHING for op in self.listing.op.tolist())
 
     @property
     def operations(self) -> int:

@@ -8,7 +8,7 @@ from functools import lru_cache, reduce
 import numpy as np
 
 from wengert.dependence import Contraction
-from wengert.registry import strong, structural
+from wengert.registry import facts, strong, structural
 from wengert.rules.shapes import leading, ndim_of, reshaped, shape_of, unbroadcast
 
 #: letters of labels in subscripts
@@ -184,12 +184,5 @@ def push_einsum(i, t, y, *args, optimize=False, dtype=None, order="K", casting="
     return strong_einsum(inputs, first + output, operands)
 
 
-structural(
-    np.einsum,
-    variadic=einsum_wrt,
-    jvp=push_einsum,
-    curvature="cross",
-    dependence=Contraction(einsum_labels),
-    scalars="einsum",
-    work="contraction",
-)
+structural(np.einsum, variadic=einsum_wrt, jvp=push_einsum, curvature="cross", scalars="einsum")
+facts(np.einsum, dependence=Contraction(einsum_labels), work="contraction")

@@ -9,7 +9,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from wengert.dependence import Elementwise
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import composed, strong, strong_matmul, structural
+from wengert.registry import composed, facts, strong, strong_matmul, structural
 from wengert.rules import expansions
 from wengert.rules.broadcasting import aligned, conjugate, segment_sum, take_elements
 from wengert.rules.composed import as_array, as_dtype
@@ -247,37 +247,29 @@ def convolution_pattern(begins, default, step):
     return pattern
 
 
-structural(
-    np.convolve,
-    lambda ybar, y, a, v, mode="full": pull_convolution(ybar, convolution_offset(a, v, mode), a, v),
-    lambda ybar, y, a, v, mode="full": pull_convolution(ybar, convolution_offset(a, v, mode), v, a),
-    jvp=(
-        lambda t, y, a, v, mode="full": push_convolution(tangent_line(t, a), convolution_offset(a, v, mode), y, v),
-        lambda t, y, a, v, mode="full": push_convolution(tangent_line(t, v), convolution_offset(a, v, mode), y, a),
-    ),
-    curvature="cross",
-    dependence=convolution_pattern(convolution_offset, "full", 1),
-    expansion=expansions.convolve,
-    native="convolve",
-)
-# a correlation is the convolution with the reversed second operand
-structural(
-    np.correlate,
-    lambda ybar, y, a, v, mode="valid": pull_convolution(ybar, correlation_offset(a, v, mode), a, line(v)[::-1]),
-    lambda ybar, y, a, v, mode="valid": pull_convolution(ybar, correlation_offset(a, v, mode), v, a, -1),
-    jvp=(
-        lambda t, y, a, v, mode="valid": push_convolution(
-            tangent_line(t, a), correlation_offset(a, v, mode), y, line(v)[::-1]
-        ),
-        lambda t, y, a, v, mode="valid": push_convolution(
-            tangent_line(t, v)[..., ::-1], correlation_offset(a, v, mode), y, a
-        ),
-    ),
-    curvature="cross",
-    dependence=convolution_pattern(correlation_offset, "valid", -1),
-    expansion=expansions.correlate,
-    native="correlate",
-)
+def declare_convolution(fun, begins, default, step):
+    """Declare ``convolve`` (`step` 1), or ``correlate`` (-1), the convolution with the reversed second operand."""
+
+    def wrt_left(ybar, y, a, v, mode=default):
+        return pull_convolution(ybar, begins(a, v, mode), a, line(v)[::step])
+
+    def wrt_right(ybar, y, a, v, mode=default):
+        return pull_convolution(ybar, begins(a, v, mode), v, a, step)
+
+    def push_left(t, y, a, v, mode=default):
+        return push_convolution(tangent_line(t, a), begins(a, v, mode), y, line(v)[::step])
+
+    def push_right(t, y, a, v, mode=default):
+        return push_convolution(tangent_line(t, v)[..., ::step], begins(a, v, mode), y, a)
+
+    structural(fun, wrt_left, wrt_right, jvp=(push_left, push_right), curvature="cross", native=fun.__name__)
+    facts(fun, dependence=convolution_pattern(begins, default, step))
+
+
+declare_convolution(np.convolve, convolution_offset, "full", 1)
+declare_convolution(np.correlate, correlation_offset, "valid", -1)
+facts(np.convolve, expansion=expansions.convolve)
+facts(np.correlate, expansion=expansions.correlate)
 
 # ---- differences
 

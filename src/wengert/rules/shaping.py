@@ -508,12 +508,10 @@ structural(
     lambda ybar, y, x, weights=None, minlength=0: np.take(ybar, x, axis=-1),
     jvp=(None, lambda t, y, x, weights=None, minlength=0: segment_sum(t, x, np.size(y))),
     curvature="none",
-    dependence=Scattered(None, 0, 1),
-    native="bincount",
-    lowering="bincount",
     choices=frozenset((0,)),
     fits=lambda x, weights=None, minlength=0: np.all(np.less(x, minlength)),
 )
+facts(np.bincount, dependence=Scattered(None, 0, 1), native="bincount", lowering="bincount")
 
 # ---- change of dtype
 

@@ -56,10 +56,6 @@ def share_by_factor(a, b, axis):
     return e / total
 
 
-def restored(ybar, axis):
-    return np.expand_dims(ybar, axis)
-
-
 def log_sum_taylor(series, order, a, b, axis):
     total = exponentials(a, b, axis)[1]
     rest = np.log(np.abs(total)).c[1:] if series.is_series(total) else []
@@ -69,16 +65,14 @@ def log_sum_taylor(series, order, a, b, axis):
 
 structural(
     log_sum,
-    lambda ybar, y, a, b, axis: strong(restored(ybar, axis), share(a, b, axis)),
-    lambda ybar, y, a, b, axis: strong(restored(ybar, axis), share_by_factor(a, b, axis)),
+    lambda ybar, y, a, b, axis: strong(np.expand_dims(ybar, axis), share(a, b, axis)),
+    lambda ybar, y, a, b, axis: strong(np.expand_dims(ybar, axis), share_by_factor(a, b, axis)),
     jvp=(
         lambda t, y, a, b, axis: np.sum(strong(t, share(a, b, axis)), axis=axis),
         lambda t, y, a, b, axis: np.sum(strong(t, share_by_factor(a, b, axis)), axis=axis),
     ),
-    dependence=Reduced(2),
-    scalars="log sum exp",
-    taylor=log_sum_taylor,
 )
+facts(log_sum, dependence=Reduced(2), scalars="log sum exp", taylor=log_sum_taylor)
 
 
 @composed("scipy.special.logsumexp")
@@ -128,18 +122,14 @@ structural(
     shares,
     lambda ybar, y, x, axis: softmax_jacobian_product(ybar, y, axis),
     jvp=(lambda t, y, x, axis: softmax_jacobian_product(t, y, axis),),
-    dependence=Along(1, None),
-    scalars="softmax",
-    taylor=shares_taylor,
 )
 structural(
     log_shares,
     lambda ybar, y, x, axis: ybar - strong(np.sum(ybar, axis=axis, keepdims=True), shares(x, axis)),
     jvp=(lambda t, y, x, axis: t - np.sum(strong(t, shares(x, axis)), axis=axis, keepdims=True),),
-    dependence=Along(1, None),
-    scalars="log softmax",
-    taylor=log_shares_taylor,
 )
+facts(shares, dependence=Along(1, None), scalars="softmax", taylor=shares_taylor)
+facts(log_shares, dependence=Along(1, None), scalars="log softmax", taylor=log_shares_taylor)
 
 
 def along(part):

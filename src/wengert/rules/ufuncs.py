@@ -219,9 +219,8 @@ structural(
     sums_of_segments_wrt_array,
     jvp=(lambda t, y, a, indices, axis=0: np.add.reduceat(t, indices, *from_end(axis, ndim_of(a))),),
     curvature="none",
-    dependence=segment_pattern,
-    expansion=expansions.segments,
 )
+facts(sums_of_segments, dependence=segment_pattern, expansion=expansions.segments)
 ufunc_methods[np.add, "reduceat"] = sums_of_segments
 
 # ---- reductions with a closed formula

@@ -193,17 +193,9 @@ class CombinedProgram(Program):
             found.append(y[0])
         return self._combined(found, out)
 
-    @property
-    def _operation_count(self):
-        return sum(part._operation_count for part in self._parts)
-
-    @property
-    def _estimated_time(self):
-        return sum(part._estimated_time for part in self._parts)
-
-    @property
-    def _workspace_bytes(self):
-        return sum(part._workspace_bytes for part in self._parts)
+    _operation_count = property(lambda self: sum(part._operation_count for part in self._parts))
+    _estimated_time = property(lambda self: sum(part._estimated_time for part in self._parts))
+    _workspace_bytes = property(lambda self: sum(part._workspace_bytes for part in self._parts))
 
     def _combined(self, found, out):
         return found

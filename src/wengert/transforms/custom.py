@@ -90,11 +90,8 @@ def _one_direction_at_a_time(f, jvp):
     """Adapt a jvp rule to the registry: tangents have a leading axis of directions."""
 
     def push(tangents, y, *args, **kwargs):
-        found = []
-        for j in range(len(tangents[0])):
-            t = tuple(tangent[j] for tangent in tangents)
-            found.append(_tangent(f, jvp, t, y, args, kwargs))
-        return np.stack(found)
+        rows = [tuple(tangent[j] for tangent in tangents) for j in range(len(tangents[0]))]
+        return np.stack([_tangent(f, jvp, t, y, args, kwargs) for t in rows])
 
     return push
 

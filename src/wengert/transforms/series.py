@@ -41,6 +41,11 @@ _cache: ContextVar = ContextVar("wengert_series", default=None)
 _called: ContextVar = ContextVar("wengert_called", default="")
 
 
+def _of_value(fun):
+    """Return a method that calls a function of the value at t = 0."""
+    return lambda self, *args: fun(self.c[0], *args)
+
+
 class Series(Lifted):
     """An array of truncated power series; the coefficients ``c`` are arrays of its shape."""
 
@@ -84,25 +89,9 @@ class Series(Lifted):
     def _displayed(self):
         return self.c[0] if self.ndim == 0 else None
 
-    def __bool__(self):
-        return bool(self.c[0])
-
     # piecewise constant operations return plain values
-
-    def __int__(self):
-        return int(self.c[0])
-
-    def __round__(self, digits=None):
-        return round(self.c[0], digits)
-
-    def __floor__(self):
-        return math.floor(self.c[0])
-
-    def __ceil__(self):
-        return math.ceil(self.c[0])
-
-    def __trunc__(self):
-        return math.trunc(self.c[0])
+    __bool__, __int__, __round__ = _of_value(bool), _of_value(int), _of_value(round)
+    __floor__, __ceil__, __trunc__ = _of_value(math.floor), _of_value(math.ceil), _of_value(math.trunc)
 
     def is_integer(self):
         if self.ndim:

@@ -64,21 +64,14 @@ class Batch(Lifted):
     def dtype(self):
         return self.v.dtype
 
-    def _raise_unsupported(self, where):
+    def _refuse(self, *args):
         raise NotBatchable
 
-    def __bool__(self):
-        raise NotBatchable
+    _raise_unsupported = __bool__ = __repr__ = __format__ = _refuse
 
     def __index__(self):
         if self.ndim or self.dtype.kind not in "iu":
             raise TypeError("only integer scalar arrays can be converted to a scalar index")
-        raise NotBatchable
-
-    def __repr__(self):
-        raise NotBatchable
-
-    def __format__(self, spec):
         raise NotBatchable
 
     def _call(self, fun, args, kwargs):

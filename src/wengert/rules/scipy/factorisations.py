@@ -14,7 +14,7 @@ import numpy as np
 
 from wengert.dependence import MATRIXWISE
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import by_formula, composed, conjugated, constant, structural
+from wengert.registry import by_formula, composed, conjugated, constant, facts, structural
 from wengert.rules import spectra, taylor
 from wengert.rules.composed import as_array, dispatched, locally_constant
 from wengert.rules.factors import (
@@ -91,13 +91,9 @@ def cholesky_series(series, order, a, lower):
 
 
 structural(
-    cholesky_factor,
-    cholesky_wrt_matrix,
-    jvp=(lambda t, y, a, lower: cholesky_along_matrix(t, y, a, upper=not lower),),
-    dependence=MATRIXWISE,
-    batching=True,
-    taylor=cholesky_series,
+    cholesky_factor, cholesky_wrt_matrix, jvp=(lambda t, y, a, lower: cholesky_along_matrix(t, y, a, upper=not lower),)
 ).name = "scipy.linalg.cholesky"
+facts(cholesky_factor, dependence=MATRIXWISE, batching=True, taylor=cholesky_series)
 structural(cholesky_adjoint, cholesky_adjoint_wrt_factor, cholesky_adjoint_wrt_cotangent).name = "scipy.linalg.cholesky"
 conjugated(cholesky_factor, cholesky_adjoint)
 
@@ -381,31 +377,30 @@ def packed_pencil(a, b, UPLO):
     return packed(*la.eigh.__wrapped__(a, b, lower=UPLO == "L"))
 
 
-def pencil_cotangents(ybar, y, a, name="eigh"):
+def pencil_cotangents(ybar, y, a):
     """Return eigenvalues, eigenvectors and the cotangents of V^T dA V and V^T dB V, for V^T B V = 1."""
     w, v = unpacked(y, *spectra.eigh_shapes(a))
     wbar, vbar = unpacked(ybar, *spectra.eigh_shapes(a))
     inner = adjoint(v) @ vbar
     gap, is_equal = spectra.gaps(w)
-    spectra.check_rotations(name, "eigenvalues", is_equal, wbar, inner, vbar, False)
+    spectra.check_rotations("eigh", "eigenvalues", is_equal, wbar, inner, vbar, False)
     of_a = np.where(np.eye(np.shape(w)[-1], dtype=bool), wbar[..., None, :], 0) + spectra.divided(inner, gap, is_equal)
     own = np.where(np.eye(np.shape(w)[-1], dtype=bool), inner / 2, 0)
     return v, of_a, -of_a * w[..., None, :] - own
 
 
-def pencil_wrt_a(ybar, y, a, b, UPLO):
-    v, of_a, _ = pencil_cotangents(ybar, y, a)
-    z = v @ of_a @ adjoint(v)
-    return hermitian_read_transpose((z + adjoint(z)) / 2, a, UPLO)
+def pencil_wrt(which):
+    """Pullback in a (`which` 0) or b (1)."""
+
+    def pull(ybar, y, a, b, UPLO):
+        v, *parts = pencil_cotangents(ybar, y, a)
+        z = v @ parts[which] @ adjoint(v)
+        return hermitian_read_transpose((z + adjoint(z)) / 2, (a, b)[which], UPLO)
+
+    return pull
 
 
-def pencil_wrt_b(ybar, y, a, b, UPLO):
-    v, _, of_b = pencil_cotangents(ybar, y, a)
-    z = v @ of_b @ adjoint(v)
-    return hermitian_read_transpose((z + adjoint(z)) / 2, b, UPLO)
-
-
-structural(packed_pencil, pencil_wrt_a, pencil_wrt_b, stacked=False).name = "scipy.linalg.eigh"
+structural(packed_pencil, pencil_wrt(0), pencil_wrt(1), stacked=False).name = "scipy.linalg.eigh"
 
 
 @formula("eigh")
