@@ -163,61 +163,49 @@ cdef class Conflicts:
                 colour[v] = c
         return result if done else None
 
-    def smallest_last(self, const int32_t[::1] degree):
-        """Smallest-last ordering: the last vertex has the fewest neighbours, recursively without it.
+    cdef object ordered(self, const int32_t[::1] first, const int32_t[::1] keys, int32_t step):
+        """Take the vertices one by one, and add `step` to the keys of the neighbours of each.
 
-        Matula and Beck (1983). doi:10.1145/2402.322385
+        For `step` -1 the next vertex has the lowest key, for 1 the highest. Ties are broken by `first`.
         """
         result = np.empty(self.size, np.int32)
         cdef int32_t[::1] order = result, workspace = np.empty(5 * self.size + 1, np.int32)
         cdef Buckets buckets
         cdef Py_ssize_t n = self.size, i, j, count
-        cdef int32_t v, w, low = 0
-        self.restart()
-        with nogil:
-            open_buckets(&buckets, n, &workspace[0])
-            for v in range(<int32_t>n):
-                put(&buckets, v, degree[v])
-            for i in range(n):
-                while buckets.head[low] < 0:
-                    low += 1
-                v = buckets.head[low]
-                take(&buckets, v)
-                order[n - 1 - i] = v
-                count = self.near(v)
-                for j in range(count):
-                    w = self.found[j]
-                    if buckets.key[w] >= 0:
-                        move(&buckets, w, buckets.key[w] - 1)
-                low = low - 1 if low > 0 else 0
-        return result
-
-    def incidence_degree(self, const int32_t[::1] first):
-        """Incidence-degree ordering: the next vertex has the most neighbours before it; ties are broken by `first`."""
-        result = np.empty(self.size, np.int32)
-        cdef int32_t[::1] order = result, workspace = np.empty(5 * self.size + 1, np.int32)
-        cdef Buckets buckets
-        cdef Py_ssize_t n = self.size, i, j, count
-        cdef int32_t v, w, high = 0
+        cdef int32_t v, w, level = 0
         self.restart()
         with nogil:
             open_buckets(&buckets, n, &workspace[0])
             for i in range(n - 1, -1, -1):
-                put(&buckets, first[i], 0)
+                put(&buckets, first[i], keys[first[i]])
             for i in range(n):
-                while buckets.head[high] < 0:
-                    high -= 1
-                v = buckets.head[high]
+                while buckets.head[level] < 0:
+                    level -= step
+                v = buckets.head[level]
                 take(&buckets, v)
                 order[i] = v
                 count = self.near(v)
                 for j in range(count):
                     w = self.found[j]
                     if buckets.key[w] >= 0:
-                        move(&buckets, w, buckets.key[w] + 1)
-                        if buckets.key[w] > high:
-                            high = buckets.key[w]
+                        move(&buckets, w, buckets.key[w] + step)
+                        if step > 0:
+                            level = max(level, buckets.key[w])
+                if step < 0 and level > 0:
+                    level -= 1
         return result
+
+    def smallest_last(self, degree):
+        """Smallest-last ordering: the last vertex has the fewest neighbours, recursively without it.
+
+        Matula and Beck (1983). doi:10.1145/2402.322385
+        """
+        first = np.arange(self.size - 1, -1, -1, dtype=np.int32)
+        return np.ascontiguousarray(self.ordered(first, degree, -1)[::-1])
+
+    def incidence_degree(self, first):
+        """Incidence-degree ordering: the next vertex has the most neighbours before it; ties are broken by `first`."""
+        return self.ordered(first, np.zeros(self.size, np.int32), 1)
 
     def dsatur(self, const int32_t[::1] first, Py_ssize_t limit):
         """DSATUR colouring with colours below `limit`, and its order; the next vertex sees the most colours.
