@@ -8,16 +8,7 @@ from typing import Any
 
 
 def html(text: str, draw: Callable[[Any], Any], size: tuple[float, float] = (4.5, 4.5)) -> str:
-    """Return a text and a plot as HTML, for ``_repr_html_``.
-
-    Parameters
-    ----------
-    text : str
-    draw : callable
-        Draws on the matplotlib figure that it is given.
-    size : tuple of float
-        Width and height of the figure in inches.
-    """
+    """Return a text, and a plot that `draw` makes on a figure of a `size` in inches, as HTML for ``_repr_html_``."""
     import base64  # imported here: programs are rarely displayed
     import html as entities
     import io

@@ -8,16 +8,10 @@ from collections.abc import Callable, Iterator
 
 @contextlib.contextmanager
 def progress_bar(is_shown: bool, name: str, text: str, total: int | None, unit: str) -> Iterator[Callable]:
-    """Block with a progress bar; yields the function that moves it.
+    """Block with a progress bar; yields the function that moves it, which does nothing unless the bar `is_shown`.
 
-    Parameters
-    ----------
-    is_shown : bool
-        Whether there is a bar; without one the function does nothing.
-    name : str
-        Name of the function that shows it, for the message if tqdm is missing.
-    text, total, unit
-        Text before the bar, number of units if known, and their name.
+    `text` stands before the bar, `total` is the number of units if known, and `unit` their name. If tqdm is missing,
+    the message names the function that shows the bar.
     """
     if not is_shown:
         yield lambda count: None

@@ -545,13 +545,11 @@ def _second_ways(subject):
         _, found = JVP(Gradient(f, argnums), argnums)(x, subject.direction(directions), *rest, **subject.kwargs)
         return joined(split(found)[0], 1)
 
-    def forward_over_forward(directions):
-        return np.stack([subject.of(along(v)).forward(directions)[1][:, 0] for v in directions])
-
     yield "mixed", "forward over reverse", forward_over_reverse
     yield "mixed", "reverse over forward", lambda vs: np.stack([subject.of(along(v)).gradient() for v in vs])
     yield "reverse", "reverse over reverse", lambda vs: np.stack([subject.of(paired(v)).gradient() for v in vs])
-    yield "forward", "forward over forward", forward_over_forward
+    pairs = lambda vs: np.stack([subject.of(along(v)).forward(vs)[1][:, 0] for v in vs])
+    yield "forward", "forward over forward", pairs
     x, *rest = subject.arguments()
     options = {"args": tuple(rest), "kwargs": subject.kwargs, "argnums": argnums}
     if hasattr(api, "hvp"):

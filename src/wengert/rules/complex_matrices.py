@@ -7,9 +7,7 @@ import numpy as np
 from wengert.registry import analytic, conjugated, on_complex, strong
 from wengert.rules import norms  # noqa: F401  (declares rows that are used here)
 from wengert.rules.factors import cholesky_adjoint, packed_qr
-from wengert.rules.linalg import as_scalars, packed_slogdet
-from wengert.rules.products import transposed
-from wengert.rules.reductions import products_of_others
+from wengert.rules.linalg import as_scalars, det_slope, packed_slogdet
 from wengert.rules.spectra import packed_eig, packed_eigh, packed_lstsq, packed_svd, pseudo_inverse
 
 analytic(np.linalg.matrix_power, np.linalg.multi_dot, np.linalg.inv)
@@ -20,18 +18,6 @@ conjugated(np.linalg.norm, np.linalg.vector_norm, np.linalg.matrix_norm)
 conjugated(np.linalg.cholesky, cholesky_adjoint, packed_qr)
 conjugated(packed_slogdet, packed_eigh, np.linalg.eigvalsh, packed_eig, np.linalg.eigvals)
 conjugated(packed_svd, np.linalg.svdvals, pseudo_inverse, packed_lstsq)
-
-
-def det_slope(y, a):
-    """Return the matrix of cofactors, d det(A) / dA = det(A) inv(A)^T; for singular A from A = U S V^H."""
-    if np.all(np.not_equal(y, 0) & np.isfinite(y)):
-        return as_scalars(y) * transposed(np.linalg.inv(a))
-    is_finite = np.isfinite(a).all(axis=(-2, -1), keepdims=True)
-    u, s, vh = np.linalg.svd(np.where(is_finite, a, 0))
-    phase = as_scalars(np.linalg.det(u) * np.linalg.det(vh))
-    slope = phase * np.matmul(np.conj(u) * products_of_others(s)[..., None, :], np.conj(vh))
-    return np.where(is_finite, slope, np.nan)
-
 
 on_complex(
     np.linalg.det,

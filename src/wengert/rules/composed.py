@@ -289,10 +289,6 @@ def is_negative(x):
     return np.less(x, 0)
 
 
-def is_beyond_one(x):
-    return np.greater(np.abs(x), 1)
-
-
 @composed(np.emath.power)
 def _emath_power(x, p):
     x, p = as_array(x), as_array(p)
@@ -326,12 +322,12 @@ def _sliding_window_view(x, window_shape, axis=None, *, subok=False, writeable=F
 
 
 for name in ("sqrt", "log", "log2", "log10"):
-    composed(getattr(np.emath, name), complex_outside(getattr(np, name), is_negative))
+    composed(getattr(np.emath, name), complex_outside(getattr(np, name), is_negative), on_complex=True)
 for name in ("arcsin", "arccos", "arctanh"):
-    composed(getattr(np.emath, name), complex_outside(getattr(np, name), is_beyond_one))
+    is_beyond_one = lambda x: np.greater(np.abs(x), 1)
+    composed(getattr(np.emath, name), complex_outside(getattr(np, name), is_beyond_one), on_complex=True)
 composed(np.emath.logn, lambda n, x: np.emath.log(x) / np.emath.log(n))
 analytic(np.lib.stride_tricks.sliding_window_view, np.emath.logn, np.emath.power)
-analytic(*(getattr(np.emath, name) for name in ("sqrt", "log", "log2", "log10", "arcsin", "arccos", "arctanh")))
 composed(np.atleast_1d, _at_least(1))
 composed(np.atleast_2d, _at_least(2))
 composed(np.atleast_3d, _at_least(3))

@@ -141,20 +141,13 @@ def logaddexp_weight(a, b, exp, rate):
     return np.where(is_less, ratio, 1.0) / (1 + ratio)
 
 
-elementwise(
-    np.logaddexp,
-    lambda y, a, b: logaddexp_weight(a, b, np.exp, 1.0),
-    lambda y, a, b: logaddexp_weight(b, a, np.exp, 1.0),
-    domain=(ANY, ANY),
-    scalars="logaddexp",
-    continuous=True,
-)
-elementwise(
-    np.logaddexp2,
-    lambda y, a, b: logaddexp_weight(a, b, np.exp2, log(2)),
-    lambda y, a, b: logaddexp_weight(b, a, np.exp2, log(2)),
-    domain=(ANY, ANY),
-)
+def logaddexp_weights(exp, rate):
+    """Return the partials of ``logaddexp``, or of ``logaddexp2``."""
+    return (lambda y, a, b: logaddexp_weight(a, b, exp, rate)), (lambda y, a, b: logaddexp_weight(b, a, exp, rate))
+
+
+elementwise(np.logaddexp, *logaddexp_weights(np.exp, 1.0), domain=(ANY, ANY), scalars="logaddexp", continuous=True)
+elementwise(np.logaddexp2, *logaddexp_weights(np.exp2, log(2)), domain=(ANY, ANY))
 
 # ---- trigonometric functions
 
@@ -176,13 +169,8 @@ def arctan2_partial(y, a, b, side):
     return np.where((radius == 0) | np.isinf(radius), 0.0 * y, other / radius / radius)
 
 
-elementwise(
-    np.arctan2,
-    lambda y, a, b: arctan2_partial(y, a, b, 0),
-    lambda y, a, b: arctan2_partial(y, a, b, 1),
-    domain=(ANY, ANY),
-    taylor=taylor.angle,
-)
+partials = [lambda y, a, b, side=side: arctan2_partial(y, a, b, side) for side in (0, 1)]
+elementwise(np.arctan2, *partials, domain=(ANY, ANY), taylor=taylor.angle)
 for fun, slope in {np.deg2rad: pi / 180, np.radians: pi / 180, np.rad2deg: 180 / pi, np.degrees: 180 / pi}.items():
     elementwise(fun, slope, curvature="none", domain=(ANY,))
 

@@ -51,12 +51,12 @@ def intervals(x, xp):
 
 
 def as_row(x):
-    """Return a scalar as an array: in a program, an array of positions may vary, but a single one is a guard."""
+    """Return a scalar as a 1-D array: in a program, an array of positions may vary, but a single one is a guard."""
     return x if ndim_of(x) else reshaped(x, (1,))
 
 
 def of_row(ybar, x):
-    """Return the cotangent of the interpolant at ``as_row(x)``."""
+    """Return a tangent or cotangent for ``as_row(x)`` in place of `x`."""
     return ybar if ndim_of(x) else reshaped(ybar, (*shape_of(ybar), 1))
 
 
@@ -196,18 +196,9 @@ def correlation_offset(a, v, mode):
     return full_offset(a, v, mode, shorter // 2 if np.size(v) > np.size(a) else (shorter - 1) // 2)
 
 
-def line(x):
-    """Return an operand of a convolution as a 1-D array; NumPy accepts scalars too."""
-    return x if ndim_of(x) else reshaped(x, (1,))
-
-
-def tangent_line(t, x):
-    return t if ndim_of(x) else t[..., None]
-
-
 def pull_convolution(ybar, start, x, other, step=1):
     """Cotangent of `x`, where y is part of the full convolution of ``x[::step]`` with `other`."""
-    other = line(other)
+    other = as_row(other)
     rest = np.size(x) + len(other) - 1 - start - shape_of(ybar)[-1]
     z = correlated(zero_padded(ybar, start, rest), other)
     return z[..., ::step] if ndim_of(x) else z[..., 0]
@@ -215,7 +206,7 @@ def pull_convolution(ybar, start, x, other, step=1):
 
 def push_convolution(t, start, y, other):
     """Return the part from `start` of the full convolution of a tangent with `other`."""
-    other = line(other)
+    other = as_row(other)
     margin = len(other) - 1
     full = correlated(zero_padded(t, margin, margin), other[::-1])
     return full[..., start : start + len(y)]
@@ -251,16 +242,16 @@ def declare_convolution(fun, begins, default, step):
     """Declare ``convolve`` (`step` 1), or ``correlate`` (-1), the convolution with the reversed second operand."""
 
     def wrt_left(ybar, y, a, v, mode=default):
-        return pull_convolution(ybar, begins(a, v, mode), a, line(v)[::step])
+        return pull_convolution(ybar, begins(a, v, mode), a, as_row(v)[::step])
 
     def wrt_right(ybar, y, a, v, mode=default):
         return pull_convolution(ybar, begins(a, v, mode), v, a, step)
 
     def push_left(t, y, a, v, mode=default):
-        return push_convolution(tangent_line(t, a), begins(a, v, mode), y, line(v)[::step])
+        return push_convolution(of_row(t, a), begins(a, v, mode), y, as_row(v)[::step])
 
     def push_right(t, y, a, v, mode=default):
-        return push_convolution(tangent_line(t, v)[..., ::step], begins(a, v, mode), y, a)
+        return push_convolution(of_row(t, v)[..., ::step], begins(a, v, mode), y, a)
 
     structural(fun, wrt_left, wrt_right, jvp=(push_left, push_right), curvature="cross", native=fun.__name__)
     facts(fun, dependence=convolution_pattern(begins, default, step))

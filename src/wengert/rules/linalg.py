@@ -20,7 +20,7 @@ from wengert.errors import NonSmoothError
 from wengert.features import lapack_loop
 from wengert.registry import composed, facts, strong, strong_matmul, structural
 from wengert.rules import expansions, taylor
-from wengert.rules.broadcasting import aligned
+from wengert.rules.broadcasting import aligned, conjugate
 from wengert.rules.composed import as_array, dispatched, locally_constant
 from wengert.rules.products import adjoint, transposed
 from wengert.rules.reductions import diagonal_mask, products_of_others
@@ -400,14 +400,15 @@ def as_scalars(z):
 
 
 def cofactors(a):
-    """Matrix of cofactors, also of singular matrices: det(U) det(V^T) U cof(S) V^T with a = U S V^T.
+    """Matrix of cofactors, also of singular matrices: det(U) det(V^H) conj(U cof(S) V^H) with a = U S V^H.
 
     Matrices with infinite or NaN elements give NaN.
     """
     is_finite = np.isfinite(a).all(axis=(-2, -1), keepdims=True)
-    u, s, vt = np.linalg.svd(np.where(is_finite, a, 0))
-    sign = np.rint(np.linalg.det(u) * np.linalg.det(vt))
-    slope = sign[..., None, None] * np.matmul(u * products_of_others(s)[..., None, :], vt)
+    u, s, vh = np.linalg.svd(np.where(is_finite, a, 0))
+    phase = np.linalg.det(u) * np.linalg.det(vh)
+    phase = phase if phase.dtype.kind == "c" else np.rint(phase)
+    slope = as_scalars(phase) * np.matmul(conjugate(u) * products_of_others(s)[..., None, :], conjugate(vh))
     return np.where(is_finite, slope, np.nan)
 
 

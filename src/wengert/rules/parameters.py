@@ -18,16 +18,13 @@ import numpy as np
 
 from wengert.registry import elementwise
 from wengert.rules.composed import dispatched
-from wengert.rules.special import digamma_rise, hurwitz, series, sp
+from wengert.rules.special import DIGAMMA_SERIES, digamma_rise, series, sp
 
 #: nodes and weights of the double exponential formula over (0, inf), in units of the integrand's decay length
 _STEP = 1 / 16
 _ABSCISSAE = np.arange(-60, 76) * _STEP
 _NODES = np.exp(_ABSCISSAE - np.exp(-_ABSCISSAE))
 _WEIGHTS = _STEP * _NODES * (1 + np.exp(-_ABSCISSAE))
-
-#: coefficients of log(a) - digamma(a) - 1 / (2 a) in powers of 1 / a^2 (DLMF 5.11.2)
-_LOG_DIGAMMA = [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160]
 
 
 # ---- densities
@@ -67,7 +64,7 @@ def beta_density(a, b, x, rest):
 
 def polygamma(n, x):
     """Derivative n > 0 of digamma (DLMF 25.11.12)."""
-    return (-1) ** (n + 1) * sp.gamma(n + 1.0) * hurwitz(n + 1.0, x)
+    return (-1) ** (n + 1) * sp.gamma(n + 1.0) * sp.zeta(n + 1.0, x)
 
 
 def bell(n, cumulants):
@@ -82,7 +79,7 @@ def log_over_digamma(x, a):
     """Return log(x) - digamma(a), also where `a` is large and both are close."""
     large = np.greater(a, 10.0)
     big = np.where(large, a, 10.0)
-    gap = series(1 / (big * big), _LOG_DIGAMMA) / (big * big) + 1 / (2 * big)
+    gap = series(1 / (big * big), DIGAMMA_SERIES) / (big * big) + 1 / (2 * big)
     near = large & np.less(np.abs(x - a), 0.5 * a)
     ratio = np.where(near, np.log1p(np.where(near, (x - a) / big, 0.0)), np.log(x) - np.log(big))
     return np.where(large, ratio + gap, np.log(x) - sp.digamma(np.where(large, 1.0, a)))

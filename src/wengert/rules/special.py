@@ -170,11 +170,6 @@ row("kl_div", lambda y, a, b: log_ratio(a, b), lambda y, a, b: (b - a) / b, doma
 # ---- the gamma function and related functions
 
 
-def hurwitz(s, q):
-    """Return the sum of (k + q)^-s over k >= 0; derivatives of digamma are multiples of it (DLMF 25.11.12)."""
-    return sp.zeta(s, q)
-
-
 def beta_partial(y, a, b):
     return y * (sp.digamma(a) - sp.digamma(a + b))
 
@@ -182,7 +177,7 @@ def beta_partial(y, a, b):
 row("gammaln", lambda y, x: sp.digamma(x), domain=(POSITIVE,), continuous=True)
 row("loggamma", lambda y, x: sp.digamma(x), domain=(POSITIVE,), continuous=True)
 row("gamma", lambda y, x: y * sp.digamma(x), domain=(POSITIVE,), continuous=True)
-row("digamma", lambda y, x: hurwitz(2.0, x), domain=(POSITIVE,))
+row("digamma", lambda y, x: sp.zeta(2.0, x), domain=(POSITIVE,))  # DLMF 25.11.12
 row(
     "betaln",
     lambda y, a, b: sp.digamma(a) - sp.digamma(a + b),
@@ -316,8 +311,8 @@ row("pseudo_huber", pseudo_huber_partial, lambda y, delta, r: r / np.sqrt(1 + (r
 
 # ---- quotients of gamma functions
 
-#: coefficients B_2k / 2k of the asymptotic series of digamma (DLMF 5.11.2), in powers of 1 / z^2
-_DIGAMMA = [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160]
+#: coefficients B_2k / 2k of the asymptotic series of log(z) - digamma(z) - 1 / 2z (DLMF 5.11.2), in powers of 1 / z^2
+DIGAMMA_SERIES = [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160]
 
 
 def digamma_rise(a, m, steps=10):
@@ -333,7 +328,7 @@ def digamma_rise(a, m, steps=10):
     high = low + step
     u, v = 1 / (low * low), 1 / (high * high)
     rise, value = 0.0, 0.0
-    for c in reversed(_DIGAMMA):  # Horner's rule for divided differences
+    for c in reversed(DIGAMMA_SERIES):  # Horner's rule for divided differences
         rise, value = rise * v + value, value * u + c
     apart = -step / (low * high) * (1 / low + 1 / high)  # v - u
     total = total + np.log1p(step / low) + step / (2 * low * high) - apart * (value + v * rise)

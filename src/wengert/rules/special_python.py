@@ -13,7 +13,7 @@ from wengert.errors import UnsupportedFunctionError
 from wengert.registry import analytic, composed, elementwise, facts, refuse, strong, structural
 from wengert.rules.composed import as_array, as_dtype, dispatched, locally_constant
 from wengert.rules.shapes import from_end
-from wengert.rules.special import hurwitz, sp
+from wengert.rules.special import sp
 from wengert.rules.transcendental import lower_degree
 
 # ---- logarithms of sums of exponentials
@@ -152,7 +152,7 @@ def polygamma(n, x):
 
 
 elementwise(
-    polygamma, None, lambda y, n, x: np.where(np.equal(n % 2, 0), 1.0, -1.0) * sp.gamma(n + 2.0) * hurwitz(n + 2.0, x)
+    polygamma, None, lambda y, n, x: np.where(np.equal(n % 2, 0), 1.0, -1.0) * sp.gamma(n + 2.0) * sp.zeta(n + 2.0, x)
 )
 composed("scipy.special.polygamma", lambda n, x: polygamma(n, as_array(x)))
 
@@ -360,20 +360,20 @@ composed(
 
 TABLE = "SciPy fills a table in compiled code; "
 LIST = "nodes and weights have no derivative in the parameters; pass plain parameters, or "
+FAMILIES = ("gegenbauer", "genlaguerre", "jacobi", "sh_jacobi")
+ELLIPSOIDAL = "no formula for ellipsoidal harmonics; declare a rule of your own with wengert.primitive"
+SECOND_KIND = TABLE + "no formula for Legendre functions of the second kind; declare a rule with wengert.primitive"
+MATHIEU = "Fourier coefficients of Mathieu functions have no derivative here"
 
 for name, reason in {
     "assoc_legendre_p_all": TABLE + "write assoc_legendre_p for each degree and order",
-    "ellip_harm": "no formula for ellipsoidal harmonics; declare a rule of your own with wengert.primitive",
-    "ellip_harm_2": "no formula for ellipsoidal harmonics; declare a rule of your own with wengert.primitive",
-    "ellip_normal": "no formula for ellipsoidal harmonics; declare a rule of your own with wengert.primitive",
+    **dict.fromkeys(("ellip_harm", "ellip_harm_2", "ellip_normal"), ELLIPSOIDAL),
     "factorial2": "it is defined for integers; write 2**(n / 2) * scipy.special.gamma(n / 2 + 1)",
     "factorialk": "it is defined for integers; write it with scipy.special.gamma",
     "legendre_p_all": TABLE + "write scipy.special.eval_legendre for each degree",
     "lmbda": TABLE + "write scipy.special.gamma(v + 1) * (2 / x)**v * scipy.special.jv(v, x)",
-    "lqmn": TABLE + "no formula for Legendre functions of the second kind; declare a rule with wengert.primitive",
-    "lqn": TABLE + "no formula for Legendre functions of the second kind; declare a rule with wengert.primitive",
-    "mathieu_even_coef": "Fourier coefficients of Mathieu functions have no derivative here",
-    "mathieu_odd_coef": "Fourier coefficients of Mathieu functions have no derivative here",
+    **dict.fromkeys(("lqmn", "lqn"), SECOND_KIND),
+    **dict.fromkeys(("mathieu_even_coef", "mathieu_odd_coef"), MATHIEU),
     "obl_cv_seq": TABLE + "write scipy.special.obl_cv for each degree",
     "pbdn_seq": "its argument is complex; write scipy.special.pbdv for a real one",
     "pbdv_seq": TABLE + "write scipy.special.pbdv for each order",
@@ -381,10 +381,7 @@ for name, reason in {
     "pro_cv_seq": TABLE + "write scipy.special.pro_cv for each degree",
     "riccati_jn": TABLE + "write x * scipy.special.spherical_jn(n, x)",
     "riccati_yn": TABLE + "write x * scipy.special.spherical_yn(n, x)",
-    "roots_gegenbauer": LIST + "use implicit.root with eval_gegenbauer",
-    "roots_genlaguerre": LIST + "use implicit.root with eval_genlaguerre",
-    "roots_jacobi": LIST + "use implicit.root with eval_jacobi",
-    "roots_sh_jacobi": LIST + "use implicit.root with eval_sh_jacobi",
+    **{f"roots_{name}": f"{LIST}use implicit.root with eval_{name}" for name in FAMILIES},
     "sph_harm_y_all": TABLE + "write scipy.special.sph_harm_y for each degree and order",
     "sph_legendre_p_all": TABLE + "write scipy.special.sph_legendre_p for each degree and order",
 }.items():

@@ -14,7 +14,7 @@ import numpy as np
 from wengert.registry import elementwise
 from wengert.rules.composed import dispatched
 from wengert.rules.parameters import bell, polygamma
-from wengert.rules.special import hurwitz, sin_pi, sp
+from wengert.rules.special import sin_pi, sp
 
 _SUM_TERMS = 20
 
@@ -76,7 +76,7 @@ def riemann_slope(order, s):
 
 def zeta_slope_by_offset(y, order, s, q):
     """Derivative `order` in s of d zeta(s, q) / dq = -s zeta(s + 1, q)."""
-    below = zeta_by_exponent(order - 1, s + 1, q) if order > 1 else hurwitz(s + 1, q)
+    below = zeta_by_exponent(order - 1, s + 1, q) if order > 1 else sp.zeta(s + 1, q)
     return -s * zeta_by_exponent(order, s + 1, q) - order * below
 
 
@@ -85,7 +85,7 @@ elementwise(riemann_slope, None, lambda y, order, s: riemann_slope(order + 1, s)
 elementwise(
     "scipy.special._ufuncs._zeta",  # called by zeta with two operands
     lambda y, s, q: zeta_by_exponent(1, s, q),
-    lambda y, s, q: -s * hurwitz(s + 1, q),
+    lambda y, s, q: -s * sp.zeta(s + 1, q),
     domain=((1.5, 4.0), (0.1, 4.0)),
 ).name = "scipy.special.zeta"
 elementwise("scipy.special._ufuncs._riemann_zeta", lambda y, s: riemann_slope(1, s))

@@ -108,9 +108,6 @@ def structure_of(pattern: Any) -> Structure:
             raise TypeError(
                 f"colouring: a dense pattern must have dtype bool, not {pattern.dtype}; write `J != 0`"
             )
-        if pattern.ndim != 2:
-            raise PatternError(f"colouring: a pattern has two axes, not the shape {pattern.shape}")
-        pattern = sp.csr_array(pattern)
     elif not sp.issparse(pattern):
         raise TypeError(
             f"colouring: a pattern is a scipy.sparse array or a dense array of booleans, "

@@ -243,9 +243,6 @@ class Products(HVP):
     _run: Recording | None = None
     _at = None
 
-    def __init__(self, f: Callable):
-        super().__init__(f)
-
     def __call__(self, x, v, *args, **kwargs):
         if running.get():
             return super().__call__(x, v, *args, **kwargs)

@@ -30,9 +30,6 @@ class Taylor(Operator):
     options = ("argnums",)
     is_derivative = False
 
-    def __init__(self, f, argnums=0):
-        super().__init__(f, argnums)
-
     def __call__(self, x, v, order, *args, **kwargs):
         order = operator.index(order)
         if order < 0:

@@ -143,7 +143,7 @@ def counting(name):
     """Return the body of a counting metric, which is piecewise constant in the vectors."""
     metric = getattr(distance, name).__wrapped__
 
-    @dispatched
+    @locally_constant
     def count(u, v, w):
         return np.float64(metric(u, v, w))
 
@@ -151,7 +151,6 @@ def counting(name):
         check_weights(name, w)
         return count(u, v, w)
 
-    constant(count)
     return body
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from wengert.dependence import MATRIXWISE
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import by_formula, composed, conjugated, constant, facts, structural
+from wengert.registry import by_formula, composed, conjugated, facts, structural
 from wengert.rules import spectra, taylor
 from wengert.rules.composed import as_array, dispatched, locally_constant
 from wengert.rules.factors import (
@@ -39,12 +39,11 @@ from wengert.rules.scipy.linalg import (
 def plain(fun):
     """Return a piecewise constant function that computes one item of SciPy's result."""
 
-    @dispatched
+    @locally_constant
     def part(index, *args):
         found = fun.__wrapped__(*args)
         return found if index is None else np.asarray(found[index])
 
-    constant(part)
     return part
 
 

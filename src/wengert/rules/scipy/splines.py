@@ -151,8 +151,7 @@ def fitpack_values(t, c, k, x, nu, ext):
 
 @dispatched
 def fitpack_spline(t, c, k, x, nu, ext):
-    name = "_fitpack_impl"
-    return original(name).splev(x, (t, c, k), nu, ext)
+    return original("_fitpack_impl").splev(x, (t, c, k), nu, ext)
 
 
 by_formula(fitpack_spline, lambda t, c, k, x, nu, ext: spline_formula(t, padded(t, c, k), k, x, nu, True)[:, 0])
