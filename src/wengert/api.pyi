@@ -43,19 +43,18 @@ class _Gradient(_Arguments, total=False):
 class _Derivative(_Gradient, total=False):
     order: int
 
-class _OneMode(_Gradient, total=False):
+class _Sweeps(_Arguments, total=False):
     chunk: int | None
     format: Literal["csr", "csc", "coo"]
     workers: Any
+
+class _OneMode(_Gradient, _Sweeps, total=False): ...
 
 class _Jacobian(_OneMode, total=False):
     mode: Literal["auto", "forward", "reverse", "mixed"]
 
-class _Hessian(_Arguments, total=False):
+class _Hessian(_Sweeps, total=False):
     mode: Literal["auto", "forward", "reverse", "mixed"]
-    chunk: int | None
-    format: Literal["csr", "csc", "coo"]
-    workers: Any
 
 class _Compiler(TypedDict, total=False):
     exact: bool

@@ -6,17 +6,7 @@ import numpy as np
 
 from wengert.registry import facts, strong, strong_matmul, structural
 from wengert.rules import expansions
-from wengert.rules.shapes import (
-    from_end,
-    lead_shape,
-    leading,
-    moved_axis,
-    ndim_of,
-    raveled,
-    reshaped,
-    shape_of,
-    unbroadcast,
-)
+from wengert.rules.shapes import from_end, leading, moved_axis, ndim_of, raveled, reshaped, shape_of, unbroadcast
 
 
 def kron_blocks(z, a, b, lead):
@@ -31,13 +21,13 @@ def kron_blocks(z, a, b, lead):
 
 
 def kron_wrt_left(ybar, y, a, b):
-    z = strong_matmul(kron_blocks(ybar, a, b, lead_shape(ybar, y)), raveled(b)[:, None])
-    return reshaped(z, lead_shape(ybar, y) + shape_of(a))
+    lead = shape_of(ybar)[: leading(ybar, y)]
+    return reshaped(strong_matmul(kron_blocks(ybar, a, b, lead), raveled(b)[:, None]), lead + shape_of(a))
 
 
 def kron_wrt_right(ybar, y, a, b):
-    z = strong_matmul(raveled(a)[None, :], kron_blocks(ybar, a, b, lead_shape(ybar, y)))
-    return reshaped(z, lead_shape(ybar, y) + shape_of(b))
+    lead = shape_of(ybar)[: leading(ybar, y)]
+    return reshaped(strong_matmul(raveled(a)[None, :], kron_blocks(ybar, a, b, lead)), lead + shape_of(b))
 
 
 def kron_pattern(deps, a, b):

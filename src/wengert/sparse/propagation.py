@@ -419,10 +419,7 @@ class Propagation(Sweep):
 
 
 def _are_equal(before, now):
-    return all(
-        (a is None and b is None) or (a is not None and b is not None and np.array_equal(a, b))
-        for a, b in zip(before, now)
-    )
+    return all(a is b if a is None or b is None else np.array_equal(a, b) for a, b in zip(before, now))
 
 
 RULES = {

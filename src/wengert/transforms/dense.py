@@ -124,6 +124,7 @@ class Jacobian(Derivative):
     word = "jacobian"
     public = ("fun", "plan")
     options = (*Derivative.options, "chunk", "mode", "holomorphic")
+    usual = {"mode": "auto"}
 
     def __init__(self, f, argnums=0, value=False, has_aux=False, chunk=None, mode="auto", holomorphic=False):
         super().__init__(f, argnums, value, has_aux)
@@ -134,10 +135,6 @@ class Jacobian(Derivative):
         self.mode = mode
         self.plan: Plan | None = None  # of the last call
         self._m = 0  # number of output elements in the last call
-
-    def __repr__(self):
-        made = super().__repr__()
-        return made if self.mode == "auto" else f"{made[:-1]}, mode={self.mode!r})"
 
     def _record(self, args, kwargs):
         """Evaluate f, recorded or with tangents; the output size of the last call decides in advance."""
@@ -393,6 +390,7 @@ class Elementwise(Derivative):
 
     word = "derivative"
     options = (*Derivative.options, "order", "holomorphic")
+    usual = {"order": 1}
 
     def __init__(self, f, argnums=0, value=False, has_aux=False, order=1, holomorphic=False):
         super().__init__(f, argnums, value, has_aux)
@@ -401,14 +399,10 @@ class Elementwise(Derivative):
             raise ValueError(f"derivative: order must be a positive integer, not {order!r}")
         if not self._single:
             raise TypeError(f"derivative: argnums must be a single position, not {argnums!r}")
-        self.order = order
+        self.order = int(order)
         if holomorphic and order > 1:
             raise ValueError("derivative: holomorphic=True gives the first derivative only, not order > 1")
         self._random = np.random.default_rng(1964)
-
-    def __repr__(self):
-        made = super().__repr__()
-        return made if self.order == 1 else f"{made[:-1]}, order={self.order})"
 
     def _record(self, args, kwargs):
         """Evaluate with tangents: one direction for a scalar, two for an array (see `_seed`)."""

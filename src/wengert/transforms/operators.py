@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from _thread import allocate_lock  # `threading` takes 0.5 ms to import
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -121,6 +121,7 @@ class Derivative(Operator):
     word = "derivative"
     public = ("fun",)
     options = ("argnums", "with_value", "has_aux")
+    usual: ClassVar[dict] = {}  # values of options that the text of a derivative shows if they differ
     holomorphic = False
 
     def __init__(self, f: Callable, argnums: Any = 0, value: bool = False, has_aux: bool = False):
@@ -137,6 +138,8 @@ class Derivative(Operator):
     def __repr__(self):
         options = ", value=True" if self.with_value else ""
         options += ", holomorphic=True" if self.holomorphic else ""
+        for name, usual in self.usual.items():
+            options += f", {name}={value!r}" if (value := getattr(self, name)) != usual else ""
         return super().__repr__()[:-1] + options + ")"
 
     def __call__(self, *args, out=None, **kwargs):

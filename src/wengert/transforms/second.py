@@ -63,6 +63,7 @@ class Hessian(Derivative):
 
     word = "hessian"
     options = (*Derivative.options, "chunk", "mode")
+    usual = {"mode": "auto"}
     sweeps = 2
 
     def __init__(self, f, argnums=0, value=False, has_aux=False, chunk=None, mode="auto"):
@@ -72,10 +73,6 @@ class Hessian(Derivative):
             raise ValueError(f"hessian: mode is one of {', '.join(map(repr, _MODES))}, not {mode!r}")
         self.mode = mode
         self._is_one_way = False  # whether a call found that the tape has no second-order sweep
-
-    def __repr__(self):
-        made = super().__repr__()
-        return made if self.mode == "auto" else f"{made[:-1]}, mode={self.mode!r})"
 
     def _record(self, args, kwargs):
         """Record a tape to sweep; within another derivative or in other modes, nest two derivatives."""
