@@ -33,8 +33,6 @@ from wengert.core.operands import var
 from wengert.core.rebind import registration
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 
-_HOME = __name__
-
 #: functions of floats with the rule of a NumPy or SciPy ufunc
 _UFUNCS = {
     "erf": "scipy.special.erf",
@@ -204,7 +202,7 @@ math_module, cmath_module = map(types.ModuleType, ("math", "cmath"))
 
 def row(name: str, kind: str, **columns) -> registry.Primitive:
     """Return a row of this module, for a function that NumPy and SciPy do not have."""
-    return registry.Primitive(name, kind, home=f"{_HOME}._{name.replace('.', '_')}", **columns)
+    return registry.Primitive(name, kind, home=f"{__name__}._{name.replace('.', '_')}", **columns)
 
 
 # math -------------------------------------------------------------------------------------------------------

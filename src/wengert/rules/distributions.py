@@ -325,7 +325,5 @@ def zero_if_unattained(c, slope):
 
 NONCENTRAL = "no stable formula for noncentral distributions; sum the Poisson mixture of central ones, as with gammainc"
 
-for name in ("chndtridf", "ncfdtr", "ncfdtri", "ncfdtridfd", "ncfdtridfn"):
-    refuse(f"scipy.special.{name}", NONCENTRAL)
-for name in ("ncfdtrinc", "nctdtr", "nctdtridf", "nctdtrinc", "nctdtrit"):
+for name in "chndtridf ncfdtr ncfdtri ncfdtridfd ncfdtridfn ncfdtrinc nctdtr nctdtridf nctdtrinc nctdtrit".split():
     refuse(f"scipy.special.{name}", NONCENTRAL)

@@ -308,14 +308,8 @@ class Fitpack:
 
     pardtc = staticmethod(lambda tx, ty, c, kx, ky, nux, nuy: (surface_derivative(tx, ty, c, kx, ky, nux, nuy), 0))
     dblint = staticmethod(lambda tx, ty, c, kx, ky, xa, xb, ya, yb: surface_integral(tx, ty, c, kx, ky, xa, xb, ya, yb))
-
-    @staticmethod
-    def parder(tx, ty, c, kx, ky, dx, dy, x, y):
-        return surface_values(tx, ty, c, kx, ky, dx, dy, x, y, True), 0
-
-    @staticmethod
-    def pardeu(tx, ty, c, kx, ky, dx, dy, x, y):
-        return surface_values(tx, ty, c, kx, ky, dx, dy, x, y, False), 0
+    parder = staticmethod(lambda *surface_and_points: (surface_values(*surface_and_points, True), 0))
+    pardeu = staticmethod(lambda *surface_and_points: (surface_values(*surface_and_points, False), 0))
 
 
 class FortranFitpack(Fitpack):
