@@ -55,9 +55,7 @@ def _polysub(a1, a2):
     return extended(a1, len(a2)) - extended(a2, len(a1))
 
 
-@composed(np.polymul)
-def _polymul(a1, a2):
-    return np.convolve(without_leading_zero(a1), without_leading_zero(a2))
+composed(np.polymul, lambda a1, a2: np.convolve(without_leading_zero(a1), without_leading_zero(a2)))
 
 
 @composed(np.polydiv)

@@ -451,9 +451,7 @@ def chosen(w, by_index, by_value):
     return np.flatnonzero((w > by_value[0]) & (w <= by_value[1]))
 
 
-@formula("eigvalsh")
-def _eigvalsh(a, b=None, **options):
-    return _eigh(a, b, eigvals_only=True, **options)
+formula("eigvalsh", lambda a, b=None, **options: _eigh(a, b, eigvals_only=True, **options))
 
 
 def tridiagonal(d, e):

@@ -158,9 +158,7 @@ row.adjoints = {0: triangular_wrt_matrix, 1: triangular_wrt_right_side}
 row.name = "scipy.linalg.solve_triangular"
 
 
-@formula("det")
-def _det(a, overwrite_a=False, check_finite=True):
-    return np.linalg.det(as_array(a))
+formula("det", lambda a, overwrite_a=False, check_finite=True: np.linalg.det(as_array(a)))
 
 
 @formula("norm")

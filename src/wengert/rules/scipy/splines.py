@@ -82,9 +82,7 @@ def basis_values(t, k, x, left, nu):
     return original("_dierckx").evaluate_all_bspl(np.ascontiguousarray(t), k, float(x), left, nu)
 
 
-@by_formula(basis_values)
-def _basis_values(t, k, x, left, nu):
-    return design(t, k, np.reshape(x, 1) * 1.0, nu)[0, left - k : left + 1]
+by_formula(basis_values, lambda t, k, x, left, nu: design(t, k, np.reshape(x, 1) * 1.0, nu)[0, left - k : left + 1])
 
 
 class Splines:

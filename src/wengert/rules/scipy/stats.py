@@ -281,9 +281,7 @@ def log_difference(log_p, log_q):
     return importlib.import_module("scipy.stats._continuous_distns")._log_diff(log_p, log_q)
 
 
-@by_formula(log_difference, on_complex=True)
-def _log_difference(log_p, log_q):
-    return (log_p + np.log1p(-np.exp(log_q - log_p))) * (1 + 0j)
+by_formula(log_difference, lambda log_p, log_q: (log_p + np.log1p(-np.exp(log_q - log_p))) * (1 + 0j), on_complex=True)
 
 
 def log_difference_of_exponentials(x, y):
@@ -347,13 +345,6 @@ def multivariate_normal_draws(mean, cov, size, random_state):
 
 
 # ---- bins
-
-
-@locally_constant
-def bins_of(x, edges):
-    """Return the number of the bin of each point, from 1, with the last edge in the last bin."""
-    found = np.searchsorted(edges, x, side="right")
-    return np.where(np.equal(x, edges[-1]), len(edges) - 1, found)
 
 
 def of_bins(values, number, count, statistic):
