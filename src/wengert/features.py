@@ -210,20 +210,13 @@ CACHE = 0  # inline cache of the preceding instruction, skipped in decoding
 #: opcodes whose argument holds an index into the names of a code object, with the number of bits below that index;
 #: opcodes from 256 on are internal to the bytecode compiler and occur in no code object
 NAMING = {
+    **dict.fromkeys("LOAD_NAME STORE_NAME STORE_GLOBAL STORE_ATTR DELETE_NAME DELETE_GLOBAL DELETE_ATTR".split(), 0),
+    **dict.fromkeys(("IMPORT_NAME", "IMPORT_FROM"), 0),
     "LOAD_GLOBAL": 1,
-    "LOAD_NAME": 0,
     "LOAD_FROM_DICT_OR_GLOBALS": 0,  # 3.12
     "LOAD_ATTR": int(dis.opmap.get("LOAD_METHOD", 256) > 255),  # 3.12: the lowest bit requests a method
     "LOAD_METHOD": 0,  # until 3.11
     "LOAD_SUPER_ATTR": 2,  # 3.12
-    "STORE_NAME": 0,
-    "STORE_GLOBAL": 0,
-    "STORE_ATTR": 0,
-    "DELETE_NAME": 0,
-    "DELETE_GLOBAL": 0,
-    "DELETE_ATTR": 0,
-    "IMPORT_NAME": 0,
-    "IMPORT_FROM": 0,
 }
 
 _opcodes = compile("f(x)(y)", "probe", "eval").co_code[::2]

@@ -86,22 +86,19 @@ def is_counted(a, where):
 
 
 def nansum_wrt_array(ybar, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=0, where=True):
-    return np.where(is_counted(a, where), restore(ybar, a, axis, keepdims), 0)
+    return sum_transpose(ybar, a, axis, keepdims=keepdims, where=is_counted(a, where))
 
 
 def push_nansum(t, y, a, axis=None, dtype=None, out=None, keepdims=False, initial=0, where=True):
-    return sum_reduced(np.where(is_counted(a, where), t, 0), a, axis, keepdims)
+    return push_sum(t, y, a, axis, keepdims=keepdims, where=is_counted(a, where))
 
 
 def nanmean_wrt_array(ybar, y, a, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
-    """Return ybar / (count of elements other than NaN) at these, 0 elsewhere."""
-    mask = is_counted(a, where)
-    return np.where(mask, restore(ybar, a, axis, keepdims) / count_of(a, axis, mask), 0)
+    return mean_transpose(ybar, a, axis, keepdims=keepdims, where=is_counted(a, where))
 
 
 def push_nanmean(t, y, a, axis=None, dtype=None, out=None, keepdims=False, *, where=True):
-    mask = is_counted(a, where)
-    return sum_reduced(np.where(mask, t / count_of(a, axis, mask), 0), a, axis, keepdims)
+    return push_mean(t, y, a, axis, keepdims=keepdims, where=is_counted(a, where))
 
 
 structural(np.nansum, nansum_wrt_array, jvp=(push_nansum,), curvature="none", dependence=Reduced())

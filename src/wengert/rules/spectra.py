@@ -571,7 +571,7 @@ def lstsq_wrt_right_side(ybar, y, a, b, rcond):
     return as_right_side(strong_matmul(adjoint(p), xbar) + pull, b)
 
 
-def lstsq_tangents(y, a, b, g, p, lead):
+def lstsq_tangents(y, a, b, g, p):
     """Tangents of solution and sums of squares for a tangent `g` of the right-hand side."""
     _, x, _, squares = unpacked(y, *lstsq_shapes(y, a, b))
     residual = as_columns(b, b) - np.matmul(a, as_columns(x, b))
@@ -583,7 +583,7 @@ def lstsq_tangents(y, a, b, g, p, lead):
 def lstsq_along_matrix(t, y, a, b, rcond):
     p, lead = lstsq_inverse(t, a, rcond), leading(t, a)
     x = as_columns(unpacked(y, *lstsq_shapes(y, a, b))[1], b)
-    dx, along = lstsq_tangents(y, a, b, -strong_matmul(t, x), p, lead)
+    dx, along = lstsq_tangents(y, a, b, -strong_matmul(t, x), p)
     pt, g = adjoint(p), adjoint(t)
     dx = dx + strong_matmul(p, strong_matmul(pt, strong_matmul(g, as_columns(b, b) - np.matmul(a, x))))
     rows = strong_matmul(g, strong_matmul(pt, x))
@@ -594,7 +594,7 @@ def lstsq_along_matrix(t, y, a, b, rcond):
 
 def lstsq_along_right_side(t, y, a, b, rcond):
     p, lead = lstsq_inverse(t, a, rcond), leading(t, b)
-    dx, along = lstsq_tangents(y, a, b, as_columns(t, b), p, lead)
+    dx, along = lstsq_tangents(y, a, b, as_columns(t, b), p)
     ds = np.zeros_like(dx, shape=(*shape_of(t)[:lead], min(shape_of(a))))
     return packed_tangents(lead, np.zeros_like(ds[..., :1]), dx, ds, along)
 

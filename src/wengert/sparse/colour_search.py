@@ -22,14 +22,7 @@ from wengert.sparse.structure import Structure
 from wengert.sparse.validity import acyclic_complaint, count_of, read_by
 
 #: methods in the order in which they are tried, with their cost in visits per conflicting pair
-METHODS = {
-    "lattice": 0,
-    "natural": 1,
-    "largest_first": 2,
-    "dsatur": 3,
-    "smallest_last": 3,
-    "incidence_degree": 3,
-}
+METHODS = {"lattice": 0, "natural": 1, "largest_first": 2, "dsatur": 3, "smallest_last": 3, "incidence_degree": 3}
 
 #: the two best methods for irregular patterns, and the number of conflicting pairs up to which both are always tried
 _ALWAYS_TRIED, MAX_ALWAYS_VISITS = ("largest_first", "dsatur"), 5_000_000

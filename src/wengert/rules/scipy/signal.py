@@ -313,15 +313,12 @@ REFUSED = {
     "sepfir2d": "use scipy.signal.convolve2d",
     "symiirorder1": "use scipy.signal.lfilter forwards and backwards",
     "symiirorder2": "use scipy.signal.sosfilt forwards and backwards",
-    "spline_filter": "use scipy.ndimage.spline_filter",
-    "cspline2d": "use scipy.ndimage.spline_filter",
-    "qspline2d": "use scipy.ndimage.spline_filter",
+    **dict.fromkeys(("spline_filter", "cspline2d", "qspline2d"), "use scipy.ndimage.spline_filter"),
     "whittaker_henderson": "solve the penalised normal equations with scipy.linalg.solveh_banded",
     "closest_STFT_dual_window": "pass a plain window",
-    "buttord": "its order is an integer; choose it with plain values",
-    "cheb1ord": "its order is an integer; choose it with plain values",
-    "cheb2ord": "its order is an integer; choose it with plain values",
-    "ellipord": "its order is an integer; choose it with plain values",
+    **dict.fromkeys(
+        ("buttord", "cheb1ord", "cheb2ord", "ellipord"), "its order is an integer; choose it with plain values"
+    ),
     "iirdesign": "its order is an integer; use iirfilter",
     "band_stop_obj": "it is the objective of a search; use iirfilter",
 }
