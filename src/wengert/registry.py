@@ -17,6 +17,8 @@ These functions declare a row, from the simplest form of rule to the most genera
 ``refuse``         has no derivative; the reason becomes the error message
 =================  ==========================================================================================
 
+Without a body, ``composed`` and ``by_formula`` return a decorator of it.
+
 Complex operands raise unless the row declares support for them: ``analytic`` if the rule is valid for them as it is,
 ``conjugated`` if it is written with conjugates, ``on_complex`` with separate rules.
 
