@@ -33,28 +33,36 @@ Sparse: TypeAlias = bool | Pattern
 
 # ---- options; those that decide the type of the result are parameters
 
-class _Arguments(TypedDict, total=False):
+class _Call(TypedDict, total=False):
     args: tuple[Any, ...]
     kwargs: dict[str, Any] | None
 
-class _Gradient(_Arguments, total=False):
-    holomorphic: bool
+class _Argnums(TypedDict, total=False):
+    argnums: Argnums
 
-class _Derivative(_Gradient, total=False):
-    order: int
-
-class _Sweeps(_Arguments, total=False):
+class _Sweeps(TypedDict, total=False):
     chunk: int | None
     format: Literal["csr", "csc", "coo"]
     workers: Any
 
-class _OneMode(_Gradient, _Sweeps, total=False): ...
-
-class _Jacobian(_OneMode, total=False):
+class _Mode(TypedDict, total=False):
     mode: Literal["auto", "forward", "reverse", "mixed"]
 
-class _Hessian(_Sweeps, total=False):
-    mode: Literal["auto", "forward", "reverse", "mixed"]
+class _Holomorphic(_Call, total=False):
+    holomorphic: bool
+
+class _Derivative(_Holomorphic, total=False):
+    order: int
+    argnums: int
+
+class _OneMode(_Holomorphic, _Sweeps): ...
+class _AnyMode(_OneMode, _Mode): ...
+class _Symmetric(_Call, _Sweeps, _Mode): ...
+class _Arguments(_Call, _Argnums): ...
+class _Gradient(_Holomorphic, _Argnums): ...
+class _JacobianOneMode(_OneMode, _Argnums): ...
+class _Jacobian(_AnyMode, _Argnums): ...
+class _Hessian(_Symmetric, _Argnums): ...
 
 class _Compiler(TypedDict, total=False):
     exact: bool
@@ -63,7 +71,7 @@ class _Compiler(TypedDict, total=False):
     constant: Any
     disable: str | Collection[str]
 
-class _Recorder(_Arguments, total=False):
+class _Recorder(_Call, total=False):
     exact: bool
     disable: str | Collection[str]
 
@@ -83,74 +91,53 @@ class _SparseDerivativeOf(SparseDerivative[P, Any], Protocol[P]): ...
 
 @overload
 def grad(
-    f: Compiled[P, Any],
-    /,
-    *,
-    argnums: Argnums = 0,
-    value: bool = False,
-    has_aux: bool = False,
-    **options: Unpack[_Gradient],
+    f: Compiled[P, Any], /, *, value: bool = False, has_aux: bool = False, **options: Unpack[_Gradient]
 ) -> CompiledDerivative[P, Any]: ...
 @overload
 def grad(
-    f: Callable[P, Any], /, *, argnums: Argnums = 0, value: Yes, has_aux: No = False, **options: Unpack[_Gradient]
+    f: Callable[P, Any], /, *, value: Yes, has_aux: No = False, **options: Unpack[_Gradient]
 ) -> _ValueAndDerivativeOf[P]: ...
 @overload
 def grad(
-    f: Callable[P, Any],
-    /,
-    *,
-    argnums: Argnums = 0,
-    value: bool = False,
-    has_aux: bool = False,
-    **options: Unpack[_Gradient],
+    f: Callable[P, Any], /, *, value: bool = False, has_aux: bool = False, **options: Unpack[_Gradient]
 ) -> _DerivativeOf[P]: ...
 @overload
 def grad(
-    f: F, x: Array, /, *, argnums: int = 0, value: No = False, has_aux: No = False, **options: Unpack[_Gradient]
+    f: F, x: Array, /, *, argnums: int = 0, value: No = False, has_aux: No = False, **options: Unpack[_Holomorphic]
 ) -> Array: ...
 @overload
 def grad(
-    f: F, x: float, /, *, argnums: int = 0, value: No = False, has_aux: No = False, **options: Unpack[_Gradient]
+    f: F, x: float, /, *, argnums: int = 0, value: No = False, has_aux: No = False, **options: Unpack[_Holomorphic]
 ) -> np.float64: ...
 @overload
-def grad(
-    f: F, x: Any, /, *, argnums: Argnums = 0, value: Yes, has_aux: No = False, **options: Unpack[_Gradient]
-) -> tuple[Any, Any]: ...
+def grad(f: F, x: Any, /, *, value: Yes, has_aux: No = False, **options: Unpack[_Gradient]) -> tuple[Any, Any]: ...
 @overload
-def grad(
-    f: F, x: Any, /, *, argnums: Argnums = 0, value: bool = False, has_aux: bool = False, **options: Unpack[_Gradient]
-) -> Any: ...
+def grad(f: F, x: Any, /, *, value: bool = False, has_aux: bool = False, **options: Unpack[_Gradient]) -> Any: ...
 
 gradient = grad
 
 @overload
 def value_and_grad(
-    f: Compiled[P, Any], /, *, argnums: Argnums = 0, has_aux: bool = False, **options: Unpack[_Arguments]
+    f: Compiled[P, Any], /, *, has_aux: bool = False, **options: Unpack[_Arguments]
 ) -> CompiledDerivative[P, tuple[Any, ...]]: ...
 @overload
 def value_and_grad(
-    f: Callable[P, Any], /, *, argnums: Argnums = 0, has_aux: No = False, **options: Unpack[_Arguments]
+    f: Callable[P, Any], /, *, has_aux: No = False, **options: Unpack[_Arguments]
 ) -> _ValueAndDerivativeOf[P]: ...
 @overload
 def value_and_grad(
-    f: Callable[P, Any], /, *, argnums: Argnums = 0, has_aux: bool = False, **options: Unpack[_Arguments]
+    f: Callable[P, Any], /, *, has_aux: bool = False, **options: Unpack[_Arguments]
 ) -> Derivative[P, tuple[Any, ...]]: ...
 @overload
-def value_and_grad(
-    f: F, x: Any, /, *, argnums: Argnums = 0, has_aux: No = False, **options: Unpack[_Arguments]
-) -> tuple[Any, Any]: ...
+def value_and_grad(f: F, x: Any, /, *, has_aux: No = False, **options: Unpack[_Arguments]) -> tuple[Any, Any]: ...
 @overload
-def value_and_grad(
-    f: F, x: Any, /, *, argnums: Argnums = 0, has_aux: bool = False, **options: Unpack[_Arguments]
-) -> tuple[Any, ...]: ...
+def value_and_grad(f: F, x: Any, /, *, has_aux: bool = False, **options: Unpack[_Arguments]) -> tuple[Any, ...]: ...
 
 @overload
 def jacobian(  # type: ignore[overload-overlap]
     f: Compiled[P, Any],
     /,
     *,
-    argnums: Argnums = 0,
     value: bool = False,
     has_aux: bool = False,
     sparse: No = False,
@@ -158,21 +145,13 @@ def jacobian(  # type: ignore[overload-overlap]
 ) -> CompiledDerivative[P, Any]: ...
 @overload
 def jacobian(
-    f: Callable[P, Any],
-    /,
-    *,
-    argnums: Argnums = 0,
-    value: Yes,
-    has_aux: No = False,
-    sparse: No = False,
-    **options: Unpack[_Jacobian],
+    f: Callable[P, Any], /, *, value: Yes, has_aux: No = False, sparse: No = False, **options: Unpack[_Jacobian]
 ) -> Jacobian[P, tuple[Any, Any]]: ...
 @overload
 def jacobian(
     f: Callable[P, Any],
     /,
     *,
-    argnums: Argnums = 0,
     value: bool = False,
     has_aux: bool = False,
     sparse: No = False,
@@ -180,11 +159,11 @@ def jacobian(
 ) -> _JacobianOf[P]: ...
 @overload
 def jacobian(
-    f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Pattern, **options: Unpack[_Jacobian]
+    f: Callable[P, Any], /, *, value: bool = False, sparse: Pattern, **options: Unpack[_Jacobian]
 ) -> _SparseDerivativeOf[P]: ...
 @overload
 def jacobian(
-    f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Sparse, **options: Unpack[_Jacobian]
+    f: Callable[P, Any], /, *, value: bool = False, sparse: Sparse, **options: Unpack[_Jacobian]
 ) -> _DerivativeOf[P]: ...
 @overload
 def jacobian(
@@ -196,31 +175,15 @@ def jacobian(
     value: No = False,
     has_aux: No = False,
     sparse: No = False,
-    **options: Unpack[_Jacobian],
+    **options: Unpack[_AnyMode],
 ) -> Array: ...
 @overload
 def jacobian(
-    f: F,
-    x: Any,
-    /,
-    *,
-    argnums: Argnums = 0,
-    value: Yes,
-    has_aux: No = False,
-    sparse: No = False,
-    **options: Unpack[_Jacobian],
+    f: F, x: Any, /, *, value: Yes, has_aux: No = False, sparse: No = False, **options: Unpack[_Jacobian]
 ) -> tuple[Any, Any]: ...
 @overload
 def jacobian(
-    f: F,
-    x: Any,
-    /,
-    *,
-    argnums: Argnums = 0,
-    value: bool = False,
-    has_aux: bool = False,
-    sparse: Sparse = False,
-    **options: Unpack[_Jacobian],
+    f: F, x: Any, /, *, value: bool = False, has_aux: bool = False, sparse: Sparse = False, **options: Unpack[_Jacobian]
 ) -> Any: ...
 
 @overload
@@ -228,41 +191,32 @@ def jacfwd(  # type: ignore[overload-overlap]
     f: Compiled[P, Any],
     /,
     *,
-    argnums: Argnums = 0,
     value: bool = False,
     has_aux: bool = False,
     sparse: No = False,
-    **options: Unpack[_OneMode],
+    **options: Unpack[_JacobianOneMode],
 ) -> CompiledDerivative[P, Any]: ...
 @overload
 def jacfwd(
-    f: Callable[P, Any],
-    /,
-    *,
-    argnums: Argnums = 0,
-    value: Yes,
-    has_aux: No = False,
-    sparse: No = False,
-    **options: Unpack[_OneMode],
+    f: Callable[P, Any], /, *, value: Yes, has_aux: No = False, sparse: No = False, **options: Unpack[_JacobianOneMode]
 ) -> Jacobian[P, tuple[Any, Any]]: ...
 @overload
 def jacfwd(
     f: Callable[P, Any],
     /,
     *,
-    argnums: Argnums = 0,
     value: bool = False,
     has_aux: bool = False,
     sparse: No = False,
-    **options: Unpack[_OneMode],
+    **options: Unpack[_JacobianOneMode],
 ) -> _JacobianOf[P]: ...
 @overload
 def jacfwd(
-    f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Pattern, **options: Unpack[_OneMode]
+    f: Callable[P, Any], /, *, value: bool = False, sparse: Pattern, **options: Unpack[_JacobianOneMode]
 ) -> _SparseDerivativeOf[P]: ...
 @overload
 def jacfwd(
-    f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Sparse, **options: Unpack[_OneMode]
+    f: Callable[P, Any], /, *, value: bool = False, sparse: Sparse, **options: Unpack[_JacobianOneMode]
 ) -> _DerivativeOf[P]: ...
 @overload
 def jacfwd(
@@ -278,15 +232,7 @@ def jacfwd(
 ) -> Array: ...
 @overload
 def jacfwd(
-    f: F,
-    x: Any,
-    /,
-    *,
-    argnums: Argnums = 0,
-    value: Yes,
-    has_aux: No = False,
-    sparse: No = False,
-    **options: Unpack[_OneMode],
+    f: F, x: Any, /, *, value: Yes, has_aux: No = False, sparse: No = False, **options: Unpack[_JacobianOneMode]
 ) -> tuple[Any, Any]: ...
 @overload
 def jacfwd(
@@ -294,54 +240,41 @@ def jacfwd(
     x: Any,
     /,
     *,
-    argnums: Argnums = 0,
     value: bool = False,
     has_aux: bool = False,
     sparse: Sparse = False,
-    **options: Unpack[_OneMode],
+    **options: Unpack[_JacobianOneMode],
 ) -> Any: ...
 
 jacrev = jacfwd
 
 @overload
 def derivative(
-    f: Compiled[P, Any],
-    /,
-    *,
-    argnums: int = 0,
-    value: bool = False,
-    has_aux: bool = False,
-    **options: Unpack[_Derivative],
+    f: Compiled[P, Any], /, *, value: bool = False, has_aux: bool = False, **options: Unpack[_Derivative]
 ) -> CompiledDerivative[P, Any]: ...
 @overload
 def derivative(
-    f: np.ufunc, /, *, argnums: int = 0, value: bool = False, has_aux: bool = False, **options: Unpack[_Derivative]
+    f: np.ufunc, /, *, value: bool = False, has_aux: bool = False, **options: Unpack[_Derivative]
 ) -> Derivative[..., Any]: ...
 @overload
 def derivative(
-    f: Callable[P, Any], /, *, argnums: int = 0, value: Yes, has_aux: No = False, **options: Unpack[_Derivative]
+    f: Callable[P, Any], /, *, value: Yes, has_aux: No = False, **options: Unpack[_Derivative]
 ) -> _ValueAndDerivativeOf[P]: ...
 @overload
 def derivative(
-    f: Callable[P, Any],
-    /,
-    *,
-    argnums: int = 0,
-    value: bool = False,
-    has_aux: bool = False,
-    **options: Unpack[_Derivative],
+    f: Callable[P, Any], /, *, value: bool = False, has_aux: bool = False, **options: Unpack[_Derivative]
 ) -> _DerivativeOf[P]: ...
 @overload
 def derivative(
-    f: F, x: Array, /, *, argnums: int = 0, value: No = False, has_aux: No = False, **options: Unpack[_Derivative]
+    f: F, x: Array, /, *, value: No = False, has_aux: No = False, **options: Unpack[_Derivative]
 ) -> Array: ...
 @overload
 def derivative(
-    f: F, x: Any, /, *, argnums: int = 0, value: Yes, has_aux: No = False, **options: Unpack[_Derivative]
+    f: F, x: Any, /, *, value: Yes, has_aux: No = False, **options: Unpack[_Derivative]
 ) -> tuple[Any, Any]: ...
 @overload
 def derivative(
-    f: F, x: Any, /, *, argnums: int = 0, value: bool = False, has_aux: bool = False, **options: Unpack[_Derivative]
+    f: F, x: Any, /, *, value: bool = False, has_aux: bool = False, **options: Unpack[_Derivative]
 ) -> Any: ...
 
 @overload
@@ -349,7 +282,6 @@ def hessian(
     f: Compiled[P, Any],
     /,
     *,
-    argnums: Argnums = 0,
     value: bool = False,
     has_aux: bool = False,
     sparse: No = False,
@@ -357,21 +289,13 @@ def hessian(
 ) -> CompiledDerivative[P, Any]: ...
 @overload
 def hessian(
-    f: Callable[P, Any],
-    /,
-    *,
-    argnums: Argnums = 0,
-    value: Yes,
-    has_aux: No = False,
-    sparse: No = False,
-    **options: Unpack[_Hessian],
+    f: Callable[P, Any], /, *, value: Yes, has_aux: No = False, sparse: No = False, **options: Unpack[_Hessian]
 ) -> _ValueAndDerivativeOf[P]: ...
 @overload
 def hessian(
     f: Callable[P, Any],
     /,
     *,
-    argnums: Argnums = 0,
     value: bool = False,
     has_aux: bool = False,
     sparse: No = False,
@@ -379,11 +303,11 @@ def hessian(
 ) -> _DerivativeOf[P]: ...
 @overload
 def hessian(
-    f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Pattern, **options: Unpack[_Hessian]
+    f: Callable[P, Any], /, *, value: bool = False, sparse: Pattern, **options: Unpack[_Hessian]
 ) -> _SparseDerivativeOf[P]: ...
 @overload
 def hessian(
-    f: Callable[P, Any], /, *, argnums: Argnums = 0, value: bool = False, sparse: Sparse, **options: Unpack[_Hessian]
+    f: Callable[P, Any], /, *, value: bool = False, sparse: Sparse, **options: Unpack[_Hessian]
 ) -> _DerivativeOf[P]: ...
 @overload
 def hessian(
@@ -395,106 +319,69 @@ def hessian(
     value: No = False,
     has_aux: No = False,
     sparse: No = False,
-    **options: Unpack[_Hessian],
+    **options: Unpack[_Symmetric],
 ) -> Array: ...
 @overload
 def hessian(
-    f: F,
-    x: Any,
-    /,
-    *,
-    argnums: Argnums = 0,
-    value: Yes,
-    has_aux: No = False,
-    sparse: No = False,
-    **options: Unpack[_Hessian],
+    f: F, x: Any, /, *, value: Yes, has_aux: No = False, sparse: No = False, **options: Unpack[_Hessian]
 ) -> tuple[Any, Any]: ...
 @overload
 def hessian(
-    f: F,
-    x: Any,
-    /,
-    *,
-    argnums: Argnums = 0,
-    value: bool = False,
-    has_aux: bool = False,
-    sparse: Sparse = False,
-    **options: Unpack[_Hessian],
+    f: F, x: Any, /, *, value: bool = False, has_aux: bool = False, sparse: Sparse = False, **options: Unpack[_Hessian]
 ) -> Any: ...
 
 @overload
 def jvp(
-    f: Compiled[Concatenate[X, P], Any],
-    /,
-    *,
-    argnums: Argnums = 0,
-    has_aux: bool = False,
-    **options: Unpack[_Arguments],
+    f: Compiled[Concatenate[X, P], Any], /, *, has_aux: bool = False, **options: Unpack[_Arguments]
 ) -> Compiled[Concatenate[X, X, P], Any]: ...
 @overload
-def jvp(
-    f: np.ufunc, /, *, argnums: Argnums = 0, has_aux: bool = False, **options: Unpack[_Arguments]
-) -> Callable[..., Any]: ...
+def jvp(f: np.ufunc, /, *, has_aux: bool = False, **options: Unpack[_Arguments]) -> Callable[..., Any]: ...
 @overload
 def jvp(
-    f: Callable[Concatenate[X, P], R], /, *, argnums: Argnums = 0, has_aux: No = False, **options: Unpack[_Arguments]
+    f: Callable[Concatenate[X, P], R], /, *, has_aux: No = False, **options: Unpack[_Arguments]
 ) -> Callable[Concatenate[X, X, P], tuple[R, Any]]: ...
 @overload
-def jvp(
-    f: F, /, *, argnums: Argnums = 0, has_aux: bool = False, **options: Unpack[_Arguments]
-) -> Callable[..., tuple[Any, ...]]: ...
+def jvp(f: F, /, *, has_aux: bool = False, **options: Unpack[_Arguments]) -> Callable[..., tuple[Any, ...]]: ...
 @overload
-def jvp(
-    f: F, x: Any, v: Any, /, *, argnums: Argnums = 0, has_aux: No = False, **options: Unpack[_Arguments]
-) -> tuple[Any, Any]: ...
+def jvp(f: F, x: Any, v: Any, /, *, has_aux: No = False, **options: Unpack[_Arguments]) -> tuple[Any, Any]: ...
 @overload
-def jvp(
-    f: F, x: Any, v: Any, /, *, argnums: Argnums = 0, has_aux: bool = False, **options: Unpack[_Arguments]
-) -> tuple[Any, ...]: ...
+def jvp(f: F, x: Any, v: Any, /, *, has_aux: bool = False, **options: Unpack[_Arguments]) -> tuple[Any, ...]: ...
 
 @overload
 def hvp(
-    f: Compiled[Concatenate[X, P], Any], /, *, argnums: Argnums = 0, **options: Unpack[_Arguments]
+    f: Compiled[Concatenate[X, P], Any], /, **options: Unpack[_Arguments]
 ) -> Compiled[Concatenate[X, X, P], Any]: ...
 @overload
-def hvp(
-    f: Callable[Concatenate[X, P], R], /, *, argnums: Argnums = 0, **options: Unpack[_Arguments]
-) -> Callable[Concatenate[X, X, P], Any]: ...
+def hvp(f: Callable[Concatenate[X, P], R], /, **options: Unpack[_Arguments]) -> Callable[Concatenate[X, X, P], Any]: ...
 @overload
-def hvp(f: F, x: Any, v: Any, /, *, argnums: Argnums = 0, **options: Unpack[_Arguments]) -> Any: ...
+def hvp(f: F, x: Any, v: Any, /, **options: Unpack[_Arguments]) -> Any: ...
 
 @overload
 def vjp(
-    f: Callable[P, R], /, *, argnums: Argnums = 0, has_aux: No = False, **options: Unpack[_Arguments]
+    f: Callable[P, R], /, *, has_aux: No = False, **options: Unpack[_Arguments]
 ) -> Callable[P, tuple[R, Pullback]]: ...
 @overload
 def vjp(
-    f: Callable[P, Any], /, *, argnums: Argnums = 0, has_aux: bool = False, **options: Unpack[_Arguments]
+    f: Callable[P, Any], /, *, has_aux: bool = False, **options: Unpack[_Arguments]
 ) -> Callable[P, tuple[Any, ...]]: ...
 @overload
 def vjp(
-    f: Callable[..., R], x: Any, /, *, argnums: Argnums = 0, has_aux: No = False, **options: Unpack[_Arguments]
+    f: Callable[..., R], x: Any, /, *, has_aux: No = False, **options: Unpack[_Arguments]
 ) -> tuple[R, Pullback]: ...
 @overload
-def vjp(
-    f: F, x: Any, /, *, argnums: Argnums = 0, has_aux: bool = False, **options: Unpack[_Arguments]
-) -> tuple[Any, ...]: ...
+def vjp(f: F, x: Any, /, *, has_aux: bool = False, **options: Unpack[_Arguments]) -> tuple[Any, ...]: ...
 
 @overload
-def linearize(
-    f: Callable[P, R], /, *, argnums: Argnums = 0, **options: Unpack[_Arguments]
-) -> Callable[P, tuple[R, LinearOperator]]: ...
+def linearize(f: Callable[P, R], /, **options: Unpack[_Arguments]) -> Callable[P, tuple[R, LinearOperator]]: ...
 @overload
-def linearize(
-    f: Callable[..., R], x: Any, /, *, argnums: Argnums = 0, **options: Unpack[_Arguments]
-) -> tuple[R, LinearOperator]: ...
+def linearize(f: Callable[..., R], x: Any, /, **options: Unpack[_Arguments]) -> tuple[R, LinearOperator]: ...
 
 @overload
 def taylor(
-    f: Callable[Concatenate[X, P], Any], /, *, argnums: Argnums = 0, **options: Unpack[_Arguments]
+    f: Callable[Concatenate[X, P], Any], /, **options: Unpack[_Arguments]
 ) -> Callable[Concatenate[X, X, int, P], Any]: ...
 @overload
-def taylor(f: F, x: Any, v: Any, order: int, /, *, argnums: Argnums = 0, **options: Unpack[_Arguments]) -> Any: ...
+def taylor(f: F, x: Any, v: Any, order: int, /, **options: Unpack[_Arguments]) -> Any: ...
 
 def vmap(f: F, in_axes: Any = 0, out_axes: Any = 0, *, workers: Any = None) -> Callable[..., Any]: ...
 def stop_gradient(x: T) -> T: ...
@@ -534,6 +421,6 @@ def sparsity(
     order: Literal[1, 2] = 1,
     kind: Literal["global", "local"] = "global",
     argnums: int = 0,
-    **options: Unpack[_Arguments],
+    **options: Unpack[_Call],
 ) -> Any: ...
 def clear_caches() -> None: ...
