@@ -64,6 +64,16 @@ class _JacobianOneMode(_OneMode, _Argnums): ...
 class _Jacobian(_AnyMode, _Argnums): ...
 class _Hessian(_Symmetric, _Argnums): ...
 
+class _Flags(TypedDict, total=False):
+    value: bool
+    has_aux: bool
+
+class _AnyDerivative(_Derivative, _Flags): ...
+class _AnyGradient(_Gradient, _Flags): ...
+class _AnyJacobianOneMode(_JacobianOneMode, _Flags): ...
+class _AnyJacobian(_Jacobian, _Flags): ...
+class _AnyHessian(_Hessian, _Flags): ...
+
 class _Compiler(TypedDict, total=False):
     exact: bool
     recheck: Literal["auto"] | int | None
@@ -90,17 +100,13 @@ class _SparseDerivativeOf(SparseDerivative[P, Any], Protocol[P]): ...
 # ---- operators
 
 @overload
-def grad(
-    f: Compiled[P, Any], /, *, value: bool = False, has_aux: bool = False, **options: Unpack[_Gradient]
-) -> CompiledDerivative[P, Any]: ...
+def grad(f: Compiled[P, Any], /, **options: Unpack[_AnyGradient]) -> CompiledDerivative[P, Any]: ...
 @overload
 def grad(
     f: Callable[P, Any], /, *, value: Yes, has_aux: No = False, **options: Unpack[_Gradient]
 ) -> _ValueAndDerivativeOf[P]: ...
 @overload
-def grad(
-    f: Callable[P, Any], /, *, value: bool = False, has_aux: bool = False, **options: Unpack[_Gradient]
-) -> _DerivativeOf[P]: ...
+def grad(f: Callable[P, Any], /, **options: Unpack[_AnyGradient]) -> _DerivativeOf[P]: ...
 @overload
 def grad(
     f: F, x: Array, /, *, argnums: int = 0, value: No = False, has_aux: No = False, **options: Unpack[_Holomorphic]
@@ -112,7 +118,7 @@ def grad(
 @overload
 def grad(f: F, x: Any, /, *, value: Yes, has_aux: No = False, **options: Unpack[_Gradient]) -> tuple[Any, Any]: ...
 @overload
-def grad(f: F, x: Any, /, *, value: bool = False, has_aux: bool = False, **options: Unpack[_Gradient]) -> Any: ...
+def grad(f: F, x: Any, /, **options: Unpack[_AnyGradient]) -> Any: ...
 
 gradient = grad
 
@@ -135,28 +141,14 @@ def value_and_grad(f: F, x: Any, /, *, has_aux: bool = False, **options: Unpack[
 
 @overload
 def jacobian(  # type: ignore[overload-overlap]
-    f: Compiled[P, Any],
-    /,
-    *,
-    value: bool = False,
-    has_aux: bool = False,
-    sparse: No = False,
-    **options: Unpack[_Jacobian],
+    f: Compiled[P, Any], /, *, sparse: No = False, **options: Unpack[_AnyJacobian]
 ) -> CompiledDerivative[P, Any]: ...
 @overload
 def jacobian(
     f: Callable[P, Any], /, *, value: Yes, has_aux: No = False, sparse: No = False, **options: Unpack[_Jacobian]
 ) -> Jacobian[P, tuple[Any, Any]]: ...
 @overload
-def jacobian(
-    f: Callable[P, Any],
-    /,
-    *,
-    value: bool = False,
-    has_aux: bool = False,
-    sparse: No = False,
-    **options: Unpack[_Jacobian],
-) -> _JacobianOf[P]: ...
+def jacobian(f: Callable[P, Any], /, *, sparse: No = False, **options: Unpack[_AnyJacobian]) -> _JacobianOf[P]: ...
 @overload
 def jacobian(
     f: Callable[P, Any], /, *, value: bool = False, sparse: Pattern, **options: Unpack[_Jacobian]
@@ -182,34 +174,18 @@ def jacobian(
     f: F, x: Any, /, *, value: Yes, has_aux: No = False, sparse: No = False, **options: Unpack[_Jacobian]
 ) -> tuple[Any, Any]: ...
 @overload
-def jacobian(
-    f: F, x: Any, /, *, value: bool = False, has_aux: bool = False, sparse: Sparse = False, **options: Unpack[_Jacobian]
-) -> Any: ...
+def jacobian(f: F, x: Any, /, *, sparse: Sparse = False, **options: Unpack[_AnyJacobian]) -> Any: ...
 
 @overload
 def jacfwd(  # type: ignore[overload-overlap]
-    f: Compiled[P, Any],
-    /,
-    *,
-    value: bool = False,
-    has_aux: bool = False,
-    sparse: No = False,
-    **options: Unpack[_JacobianOneMode],
+    f: Compiled[P, Any], /, *, sparse: No = False, **options: Unpack[_AnyJacobianOneMode]
 ) -> CompiledDerivative[P, Any]: ...
 @overload
 def jacfwd(
     f: Callable[P, Any], /, *, value: Yes, has_aux: No = False, sparse: No = False, **options: Unpack[_JacobianOneMode]
 ) -> Jacobian[P, tuple[Any, Any]]: ...
 @overload
-def jacfwd(
-    f: Callable[P, Any],
-    /,
-    *,
-    value: bool = False,
-    has_aux: bool = False,
-    sparse: No = False,
-    **options: Unpack[_JacobianOneMode],
-) -> _JacobianOf[P]: ...
+def jacfwd(f: Callable[P, Any], /, *, sparse: No = False, **options: Unpack[_AnyJacobianOneMode]) -> _JacobianOf[P]: ...
 @overload
 def jacfwd(
     f: Callable[P, Any], /, *, value: bool = False, sparse: Pattern, **options: Unpack[_JacobianOneMode]
@@ -235,35 +211,20 @@ def jacfwd(
     f: F, x: Any, /, *, value: Yes, has_aux: No = False, sparse: No = False, **options: Unpack[_JacobianOneMode]
 ) -> tuple[Any, Any]: ...
 @overload
-def jacfwd(
-    f: F,
-    x: Any,
-    /,
-    *,
-    value: bool = False,
-    has_aux: bool = False,
-    sparse: Sparse = False,
-    **options: Unpack[_JacobianOneMode],
-) -> Any: ...
+def jacfwd(f: F, x: Any, /, *, sparse: Sparse = False, **options: Unpack[_AnyJacobianOneMode]) -> Any: ...
 
 jacrev = jacfwd
 
 @overload
-def derivative(
-    f: Compiled[P, Any], /, *, value: bool = False, has_aux: bool = False, **options: Unpack[_Derivative]
-) -> CompiledDerivative[P, Any]: ...
+def derivative(f: Compiled[P, Any], /, **options: Unpack[_AnyDerivative]) -> CompiledDerivative[P, Any]: ...
 @overload
-def derivative(
-    f: np.ufunc, /, *, value: bool = False, has_aux: bool = False, **options: Unpack[_Derivative]
-) -> Derivative[..., Any]: ...
+def derivative(f: np.ufunc, /, **options: Unpack[_AnyDerivative]) -> Derivative[..., Any]: ...
 @overload
 def derivative(
     f: Callable[P, Any], /, *, value: Yes, has_aux: No = False, **options: Unpack[_Derivative]
 ) -> _ValueAndDerivativeOf[P]: ...
 @overload
-def derivative(
-    f: Callable[P, Any], /, *, value: bool = False, has_aux: bool = False, **options: Unpack[_Derivative]
-) -> _DerivativeOf[P]: ...
+def derivative(f: Callable[P, Any], /, **options: Unpack[_AnyDerivative]) -> _DerivativeOf[P]: ...
 @overload
 def derivative(
     f: F, x: Array, /, *, value: No = False, has_aux: No = False, **options: Unpack[_Derivative]
@@ -273,34 +234,18 @@ def derivative(
     f: F, x: Any, /, *, value: Yes, has_aux: No = False, **options: Unpack[_Derivative]
 ) -> tuple[Any, Any]: ...
 @overload
-def derivative(
-    f: F, x: Any, /, *, value: bool = False, has_aux: bool = False, **options: Unpack[_Derivative]
-) -> Any: ...
+def derivative(f: F, x: Any, /, **options: Unpack[_AnyDerivative]) -> Any: ...
 
 @overload
 def hessian(
-    f: Compiled[P, Any],
-    /,
-    *,
-    value: bool = False,
-    has_aux: bool = False,
-    sparse: No = False,
-    **options: Unpack[_Hessian],
+    f: Compiled[P, Any], /, *, sparse: No = False, **options: Unpack[_AnyHessian]
 ) -> CompiledDerivative[P, Any]: ...
 @overload
 def hessian(
     f: Callable[P, Any], /, *, value: Yes, has_aux: No = False, sparse: No = False, **options: Unpack[_Hessian]
 ) -> _ValueAndDerivativeOf[P]: ...
 @overload
-def hessian(
-    f: Callable[P, Any],
-    /,
-    *,
-    value: bool = False,
-    has_aux: bool = False,
-    sparse: No = False,
-    **options: Unpack[_Hessian],
-) -> _DerivativeOf[P]: ...
+def hessian(f: Callable[P, Any], /, *, sparse: No = False, **options: Unpack[_AnyHessian]) -> _DerivativeOf[P]: ...
 @overload
 def hessian(
     f: Callable[P, Any], /, *, value: bool = False, sparse: Pattern, **options: Unpack[_Hessian]
@@ -326,9 +271,7 @@ def hessian(
     f: F, x: Any, /, *, value: Yes, has_aux: No = False, sparse: No = False, **options: Unpack[_Hessian]
 ) -> tuple[Any, Any]: ...
 @overload
-def hessian(
-    f: F, x: Any, /, *, value: bool = False, has_aux: bool = False, sparse: Sparse = False, **options: Unpack[_Hessian]
-) -> Any: ...
+def hessian(f: F, x: Any, /, *, sparse: Sparse = False, **options: Unpack[_AnyHessian]) -> Any: ...
 
 @overload
 def jvp(
