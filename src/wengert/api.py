@@ -40,8 +40,7 @@ def _check_no_further(others, written):
     if others:
         raise TypeError(
             f"{written}) was given {written.count(',') + 1 + len(others)} positional arguments; pass further arguments "
-            "of the "
-            f"function as args: write {written}, args=(y,)) for {written}, y)"
+            f"of the function as args: write {written}, args=(y,)) for {written}, y)"
         )
 
 
@@ -89,6 +88,14 @@ def _sparse(word, order, f, argnums, value, has_aux, chunk, mode, holomorphic, s
     from wengert.distributed import operators, seeds  # imported here, as in `vmap`
 
     return seeds.SparseOnWorkers(*options, engine=operators.engine_for(f, workers, word, runs_programs=True))
+
+
+def _on_workers(word, f, options, workers):
+    """Return the dense derivative of `f` that is computed by workers, as a callable."""
+    from wengert.distributed import operators  # imported here, as in `vmap`
+
+    cls = operators.JacobianOnWorkers if word == "jacobian" else operators.HessianOnWorkers
+    return cls(f, *options, operators.engine_for(f, workers, word))
 
 
 def grad(
@@ -338,17 +345,14 @@ def jacobian(
      [0. 3. 2.]]
     """
     _check_no_further(others, "jacobian(f, x")
+    options = argnums, value, has_aux, chunk, mode, holomorphic
     if sparse is not False:
-        options = f, argnums, value, has_aux, chunk, mode, holomorphic, sparse, format, workers
-        derivative = _sparse("jacobian", 1, *options)
-        return _apply(derivative, x, args, kwargs)
-    if workers is not None:
-        from wengert.distributed import operators  # imported here, as in `vmap`
-
-        engine = operators.engine_for(f, workers, "jacobian")
-        derivative = operators.JacobianOnWorkers(f, argnums, value, has_aux, chunk, mode, holomorphic, engine)
-        return _apply(derivative, x, args, kwargs)
-    return _apply(_operator(Jacobian, f, argnums, value, has_aux, chunk, mode, holomorphic), x, args, kwargs)
+        derivative = _sparse("jacobian", 1, f, *options, sparse, format, workers)
+    elif workers is not None:
+        derivative = _on_workers("jacobian", f, options, workers)
+    else:
+        derivative = _operator(Jacobian, f, *options)
+    return _apply(derivative, x, args, kwargs)
 
 
 jacfwd = functools.partial(jacobian, mode="forward")
@@ -637,17 +641,14 @@ def hessian(
      [ 0. -4.  2.]]
     """
     _check_no_further(others, "hessian(f, x")
+    options = argnums, value, has_aux, chunk, mode
     if sparse is not False:
-        options = f, argnums, value, has_aux, chunk, mode, False, sparse, format, workers
-        derivative = _sparse("hessian", 2, *options)
-        return _apply(derivative, x, args, kwargs)
-    if workers is not None:
-        from wengert.distributed import operators  # imported here, as in `vmap`
-
-        engine = operators.engine_for(f, workers, "hessian")
-        derivative = operators.HessianOnWorkers(f, argnums, value, has_aux, chunk, mode, engine)
-        return _apply(derivative, x, args, kwargs)
-    return _apply(_operator(second.Hessian, f, argnums, value, has_aux, chunk, mode), x, args, kwargs)
+        derivative = _sparse("hessian", 2, f, *options, False, sparse, format, workers)
+    elif workers is not None:
+        derivative = _on_workers("hessian", f, options, workers)
+    else:
+        derivative = _operator(second.Hessian, f, *options)
+    return _apply(derivative, x, args, kwargs)
 
 
 def hvp(
