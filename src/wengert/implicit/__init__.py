@@ -10,15 +10,9 @@ if TYPE_CHECKING:
     from wengert.implicit.theorem import Info
 
 _HOMES = {
-    "Info": "theorem",
-    "Multipliers": "minima",
-    "defines_root": "solve",
-    "fixed_point": "solve",
-    "kkt": "minima",
-    "linear_solve": "linear",
-    "minimum": "minima",
-    "root": "solve",
-}
+    "Info": "theorem", "Multipliers": "minima", "defines_root": "solve", "fixed_point": "solve", "kkt": "minima",
+    "linear_solve": "linear", "minimum": "minima", "root": "solve",
+}  # fmt: skip
 
 __all__ = ["Info", "Multipliers", "defines_root", "fixed_point", "kkt", "linear_solve", "minimum", "root"]
 

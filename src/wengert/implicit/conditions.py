@@ -74,18 +74,11 @@ class Constraint:
 
 @dataclass
 class Conditions:
-    """Optimality conditions for a given active set.
+    """Optimality conditions for a given active set, with `n_free` free variables.
 
-    Attributes
-    ----------
-    residual : callable
-        Equations for one array, the free variables followed by the multipliers.
-    join : callable
-        Maps the unknowns of `residual` to all variables x.
-    lagrangian : callable
-        Lagrangian, a function of x and the multipliers; at a solution it equals the objective.
-    n_free : int
-        Number of free variables.
+    `residual` has the equations for one array, the free variables followed by the multipliers; `join` maps these
+    unknowns to all variables x. `lagrangian` is a function of x and the multipliers; at a solution it equals the
+    objective.
     """
 
     residual: Callable
@@ -116,17 +109,11 @@ class WeaklyActive(NonSmoothError):
     """It is undecided whether a constraint is active: its multiplier is zero, and the solution may have a kink.
 
     The minimum value is differentiable nevertheless, since the multipliers are unique: by the envelope theorem its
-    derivative is that of the Lagrangian (Bonnans and Shapiro 2000, section 4.3).
+    derivative is that of the Lagrangian (Bonnans and Shapiro 2000, section 4.3), but if the minimum is not isolated,
+    only with respect to the limits of a convex problem.
 
-    Attributes
-    ----------
-    solution : Solution
-    is_isolated : bool
-        Whether the minimum is isolated. Otherwise the derivative is that of the Lagrangian only with respect to the
-        limits of a convex problem.
-    is_affine : bool
-        Whether the minimum value is an affine function of the limits near these: it is piecewise linear, and has a
-        derivative. It then has those of every order.
+    With `is_affine`, the minimum value is an affine function of the limits near these: it is piecewise linear, and has
+    derivatives of every order.
     """
 
     def __init__(self, message: str, solution: Solution, is_isolated: bool, is_affine: bool = False):
@@ -240,14 +227,9 @@ class _Plain:
 def identify(problem: Problem, x: np.ndarray, on_singular: str) -> Solution:
     """Return the active set at the solution `x`, with multipliers; raise if it is not differentiable.
 
-    Raises
-    ------
-    ConvergenceError
-        If no point near `x` satisfies the conditions.
-    NonSmoothError
-        If it is undecided whether a constraint is active.
-    SingularJacobianError
-        If the conditions do not determine x, unless `on_singular` permits it.
+    The errors are `ConvergenceError` if no point near `x` satisfies the conditions, `NonSmoothError` if it is undecided
+    whether a constraint is active, and `SingularJacobianError` if the conditions do not determine x, unless
+    `on_singular` permits it.
     """
     plain = _Plain(problem, x)
     slope, jacobian = plain.slope(x), plain.jacobian(x)
@@ -305,14 +287,10 @@ def weak_vertex(problem: Problem, x: np.ndarray) -> WeaklyActive | None:
 def degenerate_vertex(problem: Problem, x: np.ndarray) -> Solution | None:
     """Return a basis of the active constraints at a vertex of a linear program where more than n of them meet.
 
-    The solution has a derivative if it is unique and every traced active constraint is independent of all others:
-    then these stay consistent as it moves, and their multipliers stay positive. Such a constraint belongs to every
-    basis, so that the equations of any basis determine the derivative. The derivative of the value is theirs too.
-
-    Returns
-    -------
-    Solution or None
-        None if at most n constraints are active, or if there is no derivative.
+    None if at most n constraints are active, or if there is no derivative. The solution has a derivative if it is
+    unique and every traced active constraint is independent of all others: then these stay consistent as it moves, and
+    their multipliers stay positive. Such a constraint belongs to every basis, so that the equations of any basis
+    determine the derivative. The derivative of the value is theirs too.
     """
     plain = _Plain(problem, x)
     slope, jacobian, nearest, active = plain.at_solution(x)

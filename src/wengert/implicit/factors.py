@@ -78,7 +78,11 @@ class Matrix:
     def place(self) -> str:
         if not np.isfinite(self.matrix).all():
             return "not finite"
-        row, column = (_last_pivot(matrix) for matrix in (self._scaled(self.matrix).T, self._scaled(self.matrix)))
+        from scipy.linalg import qr
+
+        scaled = self._scaled(self.matrix)
+        # the last pivots: those closest to linear combinations of the others
+        row, column = (qr(matrix, mode="r", pivoting=True)[1][-1] for matrix in (scaled.T, scaled))
         return f"in row {row}, column {column}"
 
     def solve(self, rows, transposed=False):
@@ -155,14 +159,8 @@ class Sparse(Matrix):
         except RuntimeError:  # a pivot is exactly 0
             self._lu, self.rcond = None, 0.0
             return
-        inverse = LinearOperator(
-            matrix.shape,
-            self._lu.solve,
-            lambda b: self._lu.solve(b, "T"),
-            self._lu.solve,
-            matrix.dtype,
-            lambda b: self._lu.solve(b, "T"),
-        )
+        solve, transposed = self._lu.solve, functools.partial(self._lu.solve, trans="T")
+        inverse = LinearOperator(matrix.shape, solve, transposed, solve, matrix.dtype, transposed)
         self.rcond = float(1 / (abs(matrix).sum(axis=0).max() * onenormest(inverse)))
 
     def place(self) -> str:
@@ -215,17 +213,9 @@ class Iterative:
 
 @functools.cache
 def _lapack(names, dtype):
-    """Return the LAPACK functions for a dtype."""
     from scipy.linalg.lapack import get_lapack_funcs
 
     return get_lapack_funcs(names, dtype=dtype)
-
-
-def _last_pivot(matrix):
-    """Return the index of the column closest to a linear combination of the others."""
-    from scipy.linalg import qr
-
-    return int(qr(matrix, mode="r", pivoting=True)[1][-1])
 
 
 def gmres(matrix, b):

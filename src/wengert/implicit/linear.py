@@ -116,8 +116,9 @@ class _System:
             rows = (functools.partial(_rows, f) for f in (A.matmat, A.matmat if symmetric else A.rmatmat))
             self.product = LinearMap(*rows, "LinearOperator")
         elif callable(A):
-            self.product = functools.partial(_product, A, args)
-            self.plain, self.plain_transpose = plain_function(self.product), plain_function(_pullback(self.product))
+            self.product = product = functools.partial(_product, A, args)
+            transposed = plain_function(lambda w: api.vjp(product, np.zeros(np.shape(w)))[1](w))
+            self.plain, self.plain_transpose = plain_function(product), transposed
         else:
             self.matrix = from_list(A)
             plain = stripped(self.matrix)
@@ -139,7 +140,6 @@ class _System:
         return x
 
     def check(self, x, b):
-        """Raise unless A x is nearly b, for plain values."""
         remainder = np.linalg.norm(self.plain(x) - b)
         if not remainder <= MAX_RESIDUAL * np.linalg.norm(b):
             raise ConvergenceError(
@@ -157,7 +157,11 @@ class _System:
         if self.matrix is not None and not self.solve and not self.back:
             return implicit(residual, x, name=self.name, jac=lambda x: stripped(self.matrix))[0]
         operator = _Solvable(self, np.shape(x))
-        return implicit(residual, x, name=self.name, jac=lambda x: operator, linsolve=_solved)[0]
+
+        def linsolve(operator, b):
+            return operator.solved(operator.is_transposed, b)
+
+        return implicit(residual, x, name=self.name, jac=lambda x: operator, linsolve=linsolve)[0]
 
 
 def _rows(product, rows):
@@ -166,10 +170,6 @@ def _rows(product, rows):
 
 def _product(A, args, x):
     return from_list(rebound(A)(x, *args))
-
-
-def _solved(operator, b):
-    return operator.solved(operator.is_transposed, b)
 
 
 class _Solvable:
@@ -204,12 +204,3 @@ class _Solvable:
         if matrix is not None and hasattr(matrix, "tocsc"):
             return spsolve((matrix.T if is_transposed else matrix).tocsc(), np.ravel(b))
         return gmres(LinearOperator(self.shape, matvec=at.matvec, dtype=float), np.ravel(b))
-
-
-def _pullback(product):
-    """Return the function that multiplies by the transpose of a linear map."""
-
-    def pull(w):
-        return api.vjp(product, np.zeros(np.shape(w)))[1](w)
-
-    return pull

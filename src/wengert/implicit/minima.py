@@ -19,18 +19,10 @@ from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced, value_of
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianError
+from wengert.implicit import theorem
 from wengert.implicit.conditions import Constraint, Problem, ends_of_bounds, guess, identify
 from wengert.implicit.limits import check_bounds
-from wengert.implicit.solve import Hybr, NotFound, decorator, root_decorator, solution
-from wengert.implicit.theorem import (
-    check_options,
-    check_replayable,
-    implicit,
-    in_derivative,
-    plain_function,
-    plain_solver,
-    with_bits,
-)
+from wengert.implicit.solve import Hybr, decorator, root_decorator, solution
 
 #: maximum number of variables for which the default solver of `minimum` uses the Hessian as a matrix
 MAX_HESSIAN_SIZE = 500
@@ -107,13 +99,10 @@ def minimum(
     slope = api.grad(phi)
     options = {"on_singular": on_singular, "polish": polish}
     if x0 is None:
-        check_options("minimum", on_failure, **options)
+        theorem.check_options("minimum", on_failure, **options)
         return root_decorator(slope, argnums, on_failure=on_failure, symmetric=True, **options)
-    default = functools.partial(_Trust, phi)
-    return solution(
-        "minimum", phi, slope, x0, args, solve, default, on_failure, has_info, symmetric=True, jac="auto",
-        linsolve="auto", **options,
-    )  # fmt: skip
+    default, options = functools.partial(_Trust, phi), {"jac": "auto", "linsolve": "auto", "symmetric": True, **options}
+    return solution("minimum", phi, slope, x0, args, solve, default, on_failure, has_info, **options)
 
 
 class _Trust(Hybr):
@@ -126,31 +115,22 @@ class _Trust(Hybr):
     def __call__(self, f, x0):
         from scipy import optimize
 
-        def at(u):
-            return np.reshape(u, np.shape(x0)).astype(x0.dtype)[()]
-
         def hessian(u):
-            return np.reshape(self.equations.jacobian(at(u))[1], (u.size, u.size))
+            return np.reshape(self.equations.jacobian(self.at(u))[1], (u.size, u.size))
 
         def product(u, v):
-            return np.ravel(self.equations.jacobian(at(u))[1] @ v)
+            return np.ravel(self.equations.jacobian(self.at(u))[1] @ v)
 
         is_small = np.size(x0) <= MAX_HESSIAN_SIZE
         found = optimize.minimize(
-            lambda u: float(f(at(u))),
+            lambda u: float(f(self.at(u))),
             np.ravel(x0),
-            jac=lambda u: np.ravel(self.equations.value(at(u))),
+            jac=lambda u: np.ravel(self.equations.value(self.at(u))),
             method="trust-exact" if is_small else "trust-krylov",
             options={"gtol": 1e-10},
             **({"hess": hessian} if is_small else {"hessp": product}),
         )
-        if found.success or self.is_root(at(found.x)):
-            return at(found.x)
-        raise NotFound(
-            f"no minimum was found, the largest slope is {np.max(np.abs(found.jac)):.3g} where the solver stopped. "
-            f"{' '.join(found.message.split())} Start nearer to a minimum, or pass a solver of your own as solve=",
-            at(found.x),
-        )
+        return self.ended(found, "minimum", "slope", found.jac)
 
 
 @dataclass(frozen=True)
@@ -253,7 +233,7 @@ def kkt(
     array([[ 0.128, -0.096],
            [-0.096,  0.072]])
     """
-    check_options("kkt", on_singular=on_singular)
+    theorem.check_options("kkt", on_singular=on_singular)
     if x0 is None:
 
         def attach(call, x, given):
@@ -262,12 +242,12 @@ def kkt(
 
         return decorator(attach, argnums)
     name = f"implicit.kkt({getattr(phi, '__name__', phi)})"
-    check_replayable(name)
+    theorem.check_replayable(name)
     start = np.asarray(value_of(stopped(from_list(x0))), dtype=float)
     functions = _Functions(name, phi, eq, ineq, bounds, args, start.shape)
     message = ""
     if solve:
-        x = plain_solver(solve)(plain_function(functools.partial(_with_args, phi, args)), start[()])
+        x = theorem.plain_solver(solve)(theorem.plain_function(functools.partial(_with_args, phi, args)), start[()])
     else:
         x, message = functions.solved(start)
     try:
@@ -305,7 +285,7 @@ class _Functions:
         constraints = []
         for f, high in ((self.eq, 0.0), (self.ineq, np.inf)):
             if f is not None:
-                m = np.size(plain_function(f)(x))
+                m = np.size(theorem.plain_function(f)(x))
                 constraints.append(Constraint(f, np.zeros(m), np.full(m, high)))
         return Problem(self.objective, self.low, self.high, constraints, self.name)
 
@@ -314,14 +294,14 @@ class _Functions:
         from scipy import optimize
 
         constraints = [
-            {"type": kind, "fun": plain_function(f), "jac": plain_function(api.jacobian(f))}
+            {"type": kind, "fun": theorem.plain_function(f), "jac": theorem.plain_function(api.jacobian(f))}
             for kind, f in (("eq", self.eq), ("ineq", self.ineq))
             if f is not None
         ]
         found = optimize.minimize(
-            plain_function(self.objective),
+            theorem.plain_function(self.objective),
             np.ravel(start),
-            jac=plain_function(api.grad(self.objective)),
+            jac=theorem.plain_function(api.grad(self.objective)),
             bounds=optimize.Bounds(plain_copy(self.low), plain_copy(self.high)),
             constraints=constraints,
             method="SLSQP",
@@ -335,8 +315,8 @@ def _check_minimum(name, problem, conditions, unknowns, x):
     violation = -problem.slack(x).min()
     if violation > TOLERANCE * max(1.0, np.max(np.abs(x))):
         raise ConvergenceError(f"{name}: no solution: a constraint is violated by {violation:.3g}")
-    slopes = plain_function(conditions.residual)(unknowns)[: conditions.n_free]
-    largest = np.max(np.abs(plain_function(api.grad(problem.objective))(x)), initial=0)
+    slopes = theorem.plain_function(conditions.residual)(unknowns)[: conditions.n_free]
+    largest = np.max(np.abs(theorem.plain_function(api.grad(problem.objective))(x)), initial=0)
     if np.max(np.abs(slopes), initial=0) > TOLERANCE * largest:
         raise ConvergenceError(
             f"{name}: no solution: the gradient of the Lagrangian is {np.max(np.abs(slopes)):.3g} in its largest "
@@ -353,7 +333,7 @@ def _minimum_at(functions, x, on_singular, starts_traced=False):
     if not np.isfinite(flat).all():
         raise ConvergenceError(f"{functions.name}: no solution: the solver returned values that are not finite")
     problem = functions.problem(flat)
-    is_traced = in_derivative() and problem.reads_traced(flat)
+    is_traced = theorem.in_derivative() and problem.reads_traced(flat)
     try:
         found = identify(problem, flat, on_singular)
     except (NonSmoothError, SingularJacobianError):
@@ -370,7 +350,7 @@ def _minimum_at(functions, x, on_singular, starts_traced=False):
         _check_minimum(functions.name, problem, conditions, unknowns, flat)
     if is_traced:
         is_symmetric = conditions.n_free == unknowns.size
-        unknowns, _ = implicit(
+        unknowns, _ = theorem.implicit(
             conditions.residual, unknowns, name=functions.name, on_singular=on_singular, symmetric=is_symmetric
         )
     traced = conditions.join(unknowns)
@@ -379,11 +359,7 @@ def _minimum_at(functions, x, on_singular, starts_traced=False):
     at = np.reshape(side[:n], functions.shape)
     placed = np.eye(side.size - n)[:, side[n:] != 0] @ multipliers
     n_equations = np.size(problem.constraints[0].low) if functions.eq is not None else 0
-    held = Multipliers(
-        placed[:n_equations],
-        placed[n_equations:],
-        np.where(at < 0, slope, 0.0)[()],
-        np.where(at > 0, -slope, 0.0)[()],
-    )
-    x = with_bits(x, np.reshape(traced, functions.shape)[()]) if holds_traced(traced) else x
+    lower, upper = np.where(at < 0, slope, 0.0)[()], np.where(at > 0, -slope, 0.0)[()]
+    held = Multipliers(placed[:n_equations], placed[n_equations:], lower, upper)
+    x = theorem.with_bits(x, np.reshape(traced, functions.shape)[()]) if holds_traced(traced) else x
     return x, held

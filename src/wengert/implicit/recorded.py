@@ -54,13 +54,9 @@ _INCLUDED_OPS = {Op.CONST, Op.ARRAY, Op.LOAD, Op.VIEW}
 
 
 class Solved(Solution):
-    """Call of a solver.
+    """Call of a solver, ``solve(value, slopes, *starts)``, which can be pickled.
 
-    Parameters
-    ----------
-    solve : callable
-        ``solve(value, slopes, *starts)`` returns the solution and the outcome that each replay must reproduce. It must
-        be picklable.
+    It returns the solution and the outcome that each replay must reproduce.
     """
 
     def __init__(self, solve: Callable, paths: Paths, shape: tuple, first: int, name: str):
@@ -124,13 +120,7 @@ class Solved(Solution):
         return self.operand_examples(call.args, self.first)
 
     def many(self, count, *arguments):
-        """Return the solutions at many points.
-
-        Raises
-        ------
-        ConvergenceError
-            If the solver fails at one of them, which the message names.
-        """
+        """Return the solutions at many points; a `ConvergenceError` names those at which the solver fails."""
         starts, leaves = arguments[: self.first], arguments[self.first :]
         found, failures, rest = np.empty((count, *self.shape)), [], range(count)
         side_by_side = getattr(self.solve, "native_many", None)
@@ -203,11 +193,9 @@ class SettledAndChecked(Settled):
         return batched_call(self, settled_row, call, shapes, self.shape, is_batched, count)
 
     def examples(self, call):
-        """Return values of the result and the operands, for tracing."""
         return self.solution.operand_examples(call.args, 1)
 
     def many(self, count, *arguments):
-        """Return the points of many solutions."""
         found, is_found = self.side_by_side(count, *arguments)
         shapes = self.solution.paths.systems()[0].shapes
         given = [[x] * count if np.ndim(x) == len(shape) else x for x, shape in zip(arguments, shapes)]
@@ -254,9 +242,7 @@ class SettledAndChecked(Settled):
             raise GuardError(f"{self.solution.name}: the solver has not converged")
         return np.array(point.at)[()]
 
-
     def sparse_slopes(self, leaves, x):
-        """Return the Jacobian as a sparse array."""
         from scipy.sparse import csc_array
 
         bound = self.solution.paths.take(leaves)
@@ -288,28 +274,13 @@ class Recorded(Equations):
 
 
 def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, shape: tuple, polish: Any) -> tuple:
-    """Append the solution of ``equations(x) = 0`` to the recording as an instruction.
+    """Append the solution of ``equations(x) = 0`` to the recording as an instruction, by a solver as in `Solved`.
 
-    Parameters
-    ----------
-    solve : callable
-        See `Solved`.
-    equations : callable
-        Maps an array of shape `shape`, or a scalar, to the same; may read traced values.
-    starts : tuple
-        Scalars and arrays of that shape, possibly traced, where the solver starts.
-    name : str
-        Name of the function in error messages.
-    shape : tuple
-        Shape of the solution.
-    polish : {"auto", True, False}
-        As for `wengert.implicit.root`.
+    `equations` maps an array of the given shape, or a scalar, to the same, and may read traced values; the starts are
+    scalars and arrays of that shape, possibly traced. `name` is that of the function in error messages, and `polish` is
+    as for `wengert.implicit.root`.
 
-    Returns
-    -------
-    x : traced value, or ndarray or scalar if no recorded value is read
-    outcome
-        The second result of `solve`.
+    It returns the solution, which is traced unless no recorded value is read, and the outcome.
     """
     most = MAX_SPARSE_UNKNOWNS if getattr(solve, "takes_sparse", False) else MAX_UNKNOWNS
     if not 0 < np.prod(shape, dtype=int) <= most:
@@ -372,7 +343,6 @@ class _Slices:
         self.paths: Any = None
 
     def leaf_values(self):
-        """Current values of the leaves."""
         return [_plain_float(self.around.value(v)) for v in self.leaves]
 
     def evaluated(self, call, first):
@@ -401,12 +371,7 @@ class _Slices:
             if not isinstance(leaf, np.ndarray):
                 leaves[k] = np.float64(leaf)
         listing = part.listing(self.around.code.listing, self.leaves)
-        exact, disabled = self.around.exact, self.around.disabled
-        listing = pipeline.run("trace", listing, pipeline.Options(exact, disabled=disabled)).code
-        form = Form((x, *leaves), {})
-        made = Program(self.name, listing, form, Result(Slot(0)), exact, [x, *leaves])
-        made._disabled = disabled
-        return made
+        return program_of(self.around, self.name, listing, (x, *leaves))
 
     def operand(self, solution, starts, begin, x):
         """Append the call to the recording as an instruction and return its result."""
@@ -424,26 +389,22 @@ class _Slices:
         return self.around.called(call, (_FLOAT, self.shape, None), np.float64(x) if not self.shape else x)
 
 
+def program_of(around: Any, name: str, listing: Listing, inputs: tuple) -> Program:
+    """Return the program of an IR that was traced within a recording, with the options of the latter."""
+    listing = pipeline.run("trace", listing, pipeline.Options(around.exact, disabled=around.disabled)).code
+    made = Program(name, listing, Form(inputs, {}), Result(Slot(0)), around.exact, [*inputs])
+    made._disabled = around.disabled
+    return made
+
+
 def sliced(
     around: Any, f: Callable, x: Any, shape: tuple, name: str, takes_complex: bool = False, known: Collection = ()
 ) -> Part:
     """Trace `f` at a new unknown of a recording, and return the slice that computes its result, of the given shape.
 
-    Parameters
-    ----------
-    around : Recording
-    f : callable
-        Maps the unknown to an array or a scalar; may read traced values.
-    x : ndarray or float
-        Value of the unknown.
-    shape : tuple
-        Shape of the result.
-    name : str
-        Name of the function in error messages.
-    takes_complex : bool
-        Whether the slice may read complex values.
-    known : collection of int
-        Values that it reads, instead of being computed from others by views.
+    `f` maps the unknown, whose value is `x`, to an array or a scalar, and may read traced values, complex ones with
+    `takes_complex`. The slice reads the `known` values instead of computing them from others by views. `name` is that
+    of the function in error messages.
     """
     code = around.code
     code.run()

@@ -18,18 +18,8 @@ from wengert.core.operands.var import holds_traced, value_of
 from wengert.core.rebind.rebind import rebound
 from wengert.deferred import deferred
 from wengert.errors import ComplexValueError, ConvergenceError
+from wengert.implicit import theorem
 from wengert.implicit.stripped import stripped
-from wengert.implicit.theorem import (
-    Equations,
-    check_options,
-    check_replayable,
-    implicit,
-    in_derivative,
-    information,
-    is_recorded,
-    plain_function,
-    plain_solver,
-)
 from wengert.transforms.products import frames_inside
 
 solvers = deferred("wengert.implicit.recorded")
@@ -126,21 +116,8 @@ def root(
     >>> wg.derivative(length, 8.0)             # 1 / (3 x**2) at x = 2
     np.float64(0.08333333333333333)
     """
-    return solution(
-        "root",
-        f,
-        f,
-        x0,
-        args,
-        solve,
-        Hybr,
-        on_failure,
-        has_info,
-        jac=jac,
-        linsolve=linsolve,
-        on_singular=on_singular,
-        polish=polish,
-    )
+    options = {"jac": jac, "linsolve": linsolve, "on_singular": on_singular, "polish": polish}
+    return solution("root", f, f, x0, args, solve, Hybr, on_failure, has_info, **options)
 
 
 def fixed_point(
@@ -197,21 +174,8 @@ def fixed_point(
     def residual(x, *args):
         return x - from_list(rebound(T)(x, *args))
 
-    return solution(
-        "fixed_point",
-        T,
-        residual,
-        x0,
-        args,
-        solve,
-        _Steffensen,
-        on_failure,
-        has_info,
-        jac=jac,
-        linsolve=linsolve,
-        on_singular=on_singular,
-        polish=polish,
-    )
+    options = {"jac": jac, "linsolve": linsolve, "on_singular": on_singular, "polish": polish}
+    return solution("fixed_point", T, residual, x0, args, solve, _Steffensen, on_failure, has_info, **options)
 
 
 def defines_root(
@@ -263,13 +227,13 @@ def defines_root(
     np.float64(-0.03125)
     """
     options = {"jac": jac, "linsolve": linsolve, "on_singular": on_singular, "polish": polish}
-    check_options("defines_root", on_failure, **options)
+    theorem.check_options("defines_root", on_failure, **options)
     return root_decorator(f, argnums, on_failure=on_failure, **options)
 
 
 def root_decorator(residual: Callable, argnums: int | tuple | None, **options: Any) -> Callable[[F], F]:
     """Return the decorator of solvers whose result is a root of `residual`."""
-    return decorator(lambda call, x, given: implicit(residual, x, given, name=call.name, **options)[0], argnums)
+    return decorator(lambda call, x, given: theorem.implicit(residual, x, given, name=call.name, **options)[0], argnums)
 
 
 class Decorated(NamedTuple):
@@ -293,11 +257,11 @@ def decorator(attach: Callable, argnums: int | tuple | None = None) -> Callable[
 
         @functools.wraps(solver)
         def solved(*args, **kwargs):
-            if not in_derivative():
+            if not theorem.in_derivative():
                 return solver(*args, **kwargs)
             if any(stripped(value) is not value for value in kwargs.values()):
                 raise TypeError(f"{name}: pass traced values by position, as arguments of the equations")
-            x = plain_solver(solver)(*map(stripped, args), **kwargs)
+            x = theorem.plain_solver(solver)(*map(stripped, args), **kwargs)
             chosen = args if positions is None else tuple(args[i] for i in positions)
             return attach(Decorated(name, solver, args, kwargs), x, chosen)
 
@@ -322,16 +286,20 @@ def solution(
 ) -> Any:
     """Run the solver and attach derivatives to its result."""
     name = f"implicit.{word}({getattr(f, '__name__', f)})"
-    check_options(name, on_failure, **options)
+    theorem.check_options(name, on_failure, **options)
     start = from_list(x0)
     x0 = np.asarray(value_of(stopped(x0)))
     x0 = x0.astype(np.result_type(x0.dtype, np.float32 if x0.dtype.kind == "f" else np.float64))[()]
-    if is_recorded() and not has_info and default is Hybr and (solve, on_failure) == (None, "raise"):
+    if theorem.is_recorded() and not has_info and default is Hybr and (solve, on_failure) == (None, "raise"):
         if x0.dtype == np.float64 and options in _RECORDED:
-            return solvers.recorded(_hybr, _equations(f, args), (start,), name, x0.shape, options["polish"])[0]
-    check_replayable(name)
+
+            def equations(x):
+                return np.reshape(from_list(rebound(f)(x, *args)), np.shape(x))
+
+            return solvers.recorded(_hybr, equations, (start,), name, x0.shape, options["polish"])[0]
+    theorem.check_replayable(name)
     plain_args = tuple(map(stripped, args))
-    plain_call = plain_function(f)
+    plain_call = theorem.plain_function(f)
 
     def call(x):
         y = plain_call(x, *plain_args)
@@ -342,7 +310,7 @@ def solution(
             )
         return y
 
-    solve = plain_solver(solve) if solve else default(residual, args, x0, name, options["jac"])
+    solve = theorem.plain_solver(solve) if solve else default(residual, args, x0, name, options["jac"])
     try:
         x = solve(call, x0)
     except NotFound as found:
@@ -351,34 +319,17 @@ def solution(
         if on_failure == "warn":
             warnings.warn(f"{name}: {found}", RuntimeWarning, stacklevel=frames_inside())
         x = found.x if on_failure == "warn" else np.full_like(x0, np.nan)[()]
-    made, info = implicit(
-        residual,
-        x,
-        args,
-        name=name,
-        on_failure=on_failure,
-        starts_traced=holds_traced(start),
-        symmetric=symmetric,
-        **options,
-    )
+    how = {"on_failure": on_failure, "starts_traced": holds_traced(start), "symmetric": symmetric, **options}
+    made, info = theorem.implicit(residual, x, args, name=name, **how)
     if not has_info:
         return made
-    return made, info or information(residual, x, args, name, options["jac"], options["linsolve"])
+    return made, info or theorem.information(residual, x, args, name, options["jac"], options["linsolve"])
 
 
 #: option values that a program supports
 _RECORDED = [
     {"jac": "auto", "linsolve": "auto", "on_singular": "raise", "polish": polish} for polish in ("auto", True, False)
 ]
-
-
-def _equations(f, args):
-    """Bind the equations to their arguments, for recording."""
-
-    def equations(x):
-        return np.reshape(from_list(rebound(f)(x, *args)), np.shape(x))
-
-    return equations
 
 
 def _hybr(value, slopes, x0):
@@ -411,31 +362,34 @@ class Hybr:
 
     def __init__(self, residual, args, x0, name, jac):
         jac = jac if callable(jac) else "dense"
-        self.equations = Equations(residual, args, np.shape(x0), name, jac, "auto", False, False)
+        self.equations = theorem.Equations(residual, args, np.shape(x0), name, jac, "auto", False, False)
+        self.dtype = x0.dtype
 
     def __call__(self, f, x0):
         from scipy import optimize
 
-        def at(u):
-            return np.reshape(u, np.shape(x0)).astype(x0.dtype)[()]
-
         def jacobian(u):
-            matrix = self.equations.jacobian(at(u))[1]
+            matrix = self.equations.jacobian(self.at(u))[1]
             matrix = matrix.toarray() if hasattr(matrix, "toarray") else matrix
             return np.reshape(matrix @ np.eye(u.size) if hasattr(matrix, "matvec") else matrix, (u.size, u.size))
 
-        found = optimize.root(lambda u: np.ravel(f(at(u))), np.ravel(x0), jac=jacobian, tol=_TOLERANCE)
-        if found.success or self.is_root(at(found.x)):
-            return at(found.x)
-        raise NotFound(
-            f"no root was found, the largest residual is {np.max(np.abs(found.fun)):.3g} where the solver stopped. "
-            f"{' '.join(found.message.split())} Start nearer to a root, or pass a solver of your own as solve=",
-            at(found.x),
-        )
+        found = optimize.root(lambda u: np.ravel(f(self.at(u))), np.ravel(x0), jac=jacobian, tol=_TOLERANCE)
+        return self.ended(found, "root", "residual", found.fun)
 
-    def is_root(self, x):
-        """Return whether a point without further progress is a root up to rounding errors."""
-        return self.equations.correction(x)[0] <= _ROUNDING
+    def at(self, u):
+        """Return a 1-D array in the shape of x."""
+        return np.reshape(u, self.equations.shape).astype(self.dtype)[()]
+
+    def ended(self, found, goal, word, remainder):
+        """Return the solution; raise unless the solver reports success, or stopped at one up to rounding errors."""
+        x = self.at(found.x)
+        if found.success or self.equations.correction(x)[0] <= _ROUNDING:
+            return x
+        raise NotFound(
+            f"no {goal} was found, the largest {word} is {np.max(np.abs(remainder)):.3g} where the solver stopped. "
+            f"{' '.join(found.message.split())} Start nearer to a {goal}, or pass a solver of your own as solve=",
+            x,
+        )
 
 
 class _Steffensen(Hybr):

@@ -48,17 +48,11 @@ class Slot:
 
 
 class _Abstraction(dict):
-    """Memo of `stripped` that puts a slot in place of each traced value.
+    """Memo of `stripped` that puts a slot in place of each traced value, appended to those that are known.
 
     While a program is recorded, copies of functions run, with names that end with the recording; they get their own
-    names back, so that a replay reads the current values.
-
-    Parameters
-    ----------
-    slots, values : list
-        Those that are known; more are appended.
-    is_frozen : bool
-        Whether functions get cells of their own, so that they keep the values of variables that change later.
+    names back, so that a replay reads the current values. With `is_frozen`, functions get cells of their own, so that
+    they keep the values of variables that change later.
     """
 
     def __init__(self, slots: list, values: list, is_frozen: bool):
@@ -79,7 +73,6 @@ class _Abstraction(dict):
         return self.slots[-1]
 
     def cell_of(self, cell, content):
-        """Return the cell that stands for `cell` in all functions."""
         if id(cell) not in self.cells:
             self.cells[id(cell)] = cell, types.CellType(content)
         return self.cells[id(cell)][1]
@@ -101,21 +94,8 @@ def _renamed(code, names):
 class Abstracted:
     """A function and its arguments, with slots in place of the traced values that they hold.
 
-    It refers to no traced value, so it may be kept on the tape of these values.
-
-    Parameters
-    ----------
-    f : callable
-    args : tuple
-
-    Attributes
-    ----------
-    slots, values : list
-        The traced values and the slots in their places.  The values are cleared by `take`.
-    live : Template
-        Shares its variables with f, which may change them.
-    frozen : Template
-        Keeps the values of the variables that f reads now.
+    It refers to no traced value once `take` has cleared `values`, so it may be kept on the tape of these values. The
+    template `live` shares its variables with f, which may change them; `frozen` keeps the values that f reads now.
     """
 
     def __init__(self, f: Callable, args: tuple):
@@ -135,14 +115,7 @@ _DATA = frozenset((Slot, bool, int, float, complex, str, type(None), np.float64,
 
 
 class Template:
-    """A function and its arguments with slots.
-
-    Parameters
-    ----------
-    f, args
-        The function and its arguments before traced values were replaced.
-    memo : _Abstraction
-    """
+    """A function and its arguments with slots, made from those with traced values."""
 
     def __init__(self, f: Any, args: tuple, memo: Any):
         self.f, self.args, self.slots = stripped(f, memo), stripped(args, memo), memo.slots
@@ -174,7 +147,6 @@ class Template:
         return self._with(cells), tuple([found[id(x)][1] if type(x) is Slot else x for x in self.args])
 
     def _with(self, cells):
-        """Return the function with these cells."""
         f = self.f
         made = types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, tuple(cells) or None)
         made.__kwdefaults__ = f.__kwdefaults__

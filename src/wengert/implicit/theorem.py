@@ -99,12 +99,10 @@ class Info:
 
 
 def in_derivative() -> bool:
-    """Return whether any derivative is running."""
     return bool(running.get())
 
 
 def check_options(name, on_failure="raise", on_singular="raise", polish="auto", jac="auto", linsolve="auto") -> None:
-    """Raise if an option has an invalid value."""
     given = {"on_failure": on_failure, "on_singular": on_singular, "polish": polish, "jac": jac, "linsolve": linsolve}
     for option, value in given.items():
         is_known = isinstance(value, (str, bool)) and value in _OPTIONS[option]
@@ -200,32 +198,15 @@ def implicit(
 ) -> tuple[Any, Info | None]:
     """Make the solution `x` of ``residual(x, *args) = 0`` a function of every traced value that `residual` reads.
 
-    Parameters
-    ----------
-    residual : callable
-        Returns as many equations as there are unknowns. Traced values may be in `args` or read from outside.
-    x : scalar or ndarray of floats
-        The solution that a solver found, untraced.
-    args : tuple
-        Further arguments of `residual`.
-    name : str
-        Name of the function in error messages.
-    jac, linsolve, on_failure, on_singular, polish
-        As for `wengert.implicit.root`.
-    symmetric : bool
-        Whether the Jacobian is the Hessian of a function that has a minimum at `x`.
-    elementwise : bool
-        Whether equation i contains only the unknown i.
-    plain : callable, optional
-        `residual` without its traced values, if known.
-    starts_traced : bool
-        Whether traced values determine the start or the end of the search; then the equations must determine `x`.
+    It returns the same bits, or `x` itself if `residual` reads no traced value, and an `Info` or None.
 
-    Returns
-    -------
-    x : scalar, ndarray or traced value
-        The same bits as `x`; `x` itself if `residual` reads no traced value.
-    info : Info or None
+    `residual` returns as many equations as there are unknowns; traced values may be in `args` or read from outside. `x`
+    is the scalar or array of floats that a solver found, untraced. `name` is that of the function in error messages,
+    and `jac`, `linsolve`, `on_failure`, `on_singular` and `polish` are as for `wengert.implicit.root`.
+
+    With `symmetric`, the Jacobian is the Hessian of a function that has a minimum at `x`; with `elementwise`, equation
+    i contains only the unknown i. `plain` is `residual` without its traced values, if known. With `starts_traced`,
+    traced values determine the start or the end of the search; then the equations must determine `x`.
     """
     if not running.get():
         return x, None
@@ -386,8 +367,7 @@ class Equations:
         except LevelError:
             raise TypeError(
                 f"{self.name}: jac='matrix_free' needs a residual that reads no traced values from outside: pass them "
-                "as "
-                "args=, or use jac='dense'"
+                "as args=, or use jac='dense'"
             ) from None
 
     def _factor(self, jacobian):
