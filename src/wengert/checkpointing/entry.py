@@ -10,19 +10,8 @@ import warnings
 import numpy as np
 
 from wengert.checkpointing import schedule as schedules
+from wengert.checkpointing import state as states
 from wengert.checkpointing.keep import Slots
-from wengert.checkpointing.state import (
-    Form,
-    are_equal,
-    as_numpy,
-    global_generator,
-    global_rng_state,
-    is_inexact,
-    own,
-    rewind,
-    size_of,
-    snapshot,
-)
 from wengert.checkpointing.steps import Replay, Steps, is_of
 from wengert.core.modes.pullback import add_loop, independent, own_copy, pull_tail
 from wengert.core.operands import var
@@ -46,23 +35,23 @@ class LoopEntry:
     def measured(self, k: int) -> dict:
         """Bytes of a state with k tangents, of the tape of its first step, and of the work buffers of a sweep."""
         steps, recorder = self.steps, self.recorder
-        full_state = global_generator().get_state()
-        before = global_rng_state()
+        full_state = states.global_generator().get_state()
+        before = states.global_rng_state()
         with steps.again(), steps.tail(recorder, -1, True) as tail:
             start = steps.operands(tail, self.initial, 0)
             operands = steps.call(start)
             tape, work = tail.held() * 21 // 20, 8 * (1 + k) * tail.elements  # allocators round up
             self.elements = tail.elements + tail.size
             self.can_move = type(recorder) is Tape and can_move(tail)
-            size = size_of([var.lower(x, tail.level) for x in operands], k)
-        if before != global_rng_state() and global_generator() not in steps.generators:
+            size = states.size_of([var.lower(x, tail.level) for x in operands], k)
+        if before != states.global_rng_state() and states.global_generator() not in steps.generators:
             warnings.warn(
                 f"{steps.name}: the step draws from NumPy's global random generator, which is reset when steps are "
                 "recomputed, for all its users: put a numpy.random.Generator into the state",
                 stacklevel=4,
             )
-            steps.generators.append(global_generator())
-            global_generator().set_state(full_state)
+            steps.generators.append(states.global_generator())
+            states.global_generator().set_state(full_state)
             self.initial = steps.start(self.initial.leaves)
         return {"state_bytes": size, "tape_bytes": tape, "work_bytes": 6 * size + work}
 
@@ -99,7 +88,7 @@ class LoopEntry:
             columns = steps.columns([row for row, _ in rows], values)
             values += columns
             self.is_traced += [any(column) for column in zip(*[traced for _, traced in rows])] or [False] * len(columns)
-        traced = [as_numpy(x) for x, t in zip(values, self.is_traced) if t]
+        traced = [states.as_numpy(x) for x, t in zip(values, self.is_traced) if t]
         if traced:
             operands = iter(append(traced))
             values = [next(operands) if t else x for x, t in zip(values, self.is_traced)]
@@ -192,21 +181,21 @@ class CallEntry(Replay):
     def __init__(self, f, args, kwargs):
         name = getattr(f, "__qualname__", repr(f))
         super().__init__(f"checkpoint({name})", f, [*args, *kwargs.values()])
-        self.rng_states = snapshot(self.generators)
+        self.rng_states = states.snapshot(self.generators)
         self.args, self.kwargs = args, kwargs
 
     def _leaves(self):
         y = self.step(*self.args, **self.kwargs)
-        self.form = Form(y)
-        leaves = [own(leaf) for leaf in self.form.leaves(y)]
-        self.form = Form(self.form.restore([var.plain(leaf) for leaf in leaves]))
+        self.form = states.Form(y)
+        leaves = [states.own(leaf) for leaf in self.form.leaves(y)]
+        self.form = states.Form(self.form.restore([var.plain(leaf) for leaf in leaves]))
         return leaves
 
     def record(self, recorder):
         """Append an entry for the call and return its result."""
         with self.tail(recorder, -1, True) as tail:
             leaves = self._leaves()
-            self.is_traced = [is_inexact(x) and is_of(x, tail) for x in leaves]
+            self.is_traced = [states.is_inexact(x) and is_of(x, tail) for x in leaves]
             values = [var.lower(x, tail.level) for x in leaves]
             elements = tail.elements + tail.size
             del leaves
@@ -218,10 +207,10 @@ class CallEntry(Replay):
 
     def pull(self, recorder, entry, seeds, values):
         with self.again(), self.tail(recorder, entry, False) as tail:
-            rewind(self.generators, self.rng_states)
+            states.rewind(self.generators, self.rng_states)
             with np.errstate(**self.errstate):
                 leaves = [x for x, t in zip(self._leaves(), self.is_traced) if t]
-            if not are_equal(leaves, values):
+            if not states.are_equal(leaves, values):
                 raise self.mismatch("the call")
             pull_tail(tail, [], leaves, seeds)
         return []

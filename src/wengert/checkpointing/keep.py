@@ -59,7 +59,6 @@ class _File:
         np.savez(path, **{str(i): x for i, x in enumerate(state.leaves) if type(x) is np.ndarray})
 
     def load(self):
-        """Return the state in newly allocated memory."""
         with np.load(self._path) as arrays:
             leaves = [arrays[str(i)] if str(i) in arrays else x for i, x in enumerate(self._state.leaves)]
         return type(self._state)(leaves, self._state.rng_states, True)

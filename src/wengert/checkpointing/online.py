@@ -11,25 +11,14 @@ from .tree import Binomial, Blocks, Schedule, list_capacities, sweep
 
 
 class Online(Schedule):
-    """Schedule whose number of steps is set by `finalize` while the actions are executed.
+    """Schedule whose number of steps `n`, at first None, is set by `finalize` while the actions are executed.
 
-    In the forward run a state is stored at regular intervals. When all slots are full, every other state is dropped
-    and the interval is doubled. The first steps are taped, in case there are no more.
-    In the reverse run each interval between two stored states has its own schedule for the memory that is then free.
+    In the forward run a state is stored at regular intervals. When all slots are full, every other state is dropped and
+    the interval is doubled. The first steps are taped, in case there are no more. In the reverse run each interval
+    between two stored states has its own schedule for the memory that is then free.
 
-    Parameters
-    ----------
-    ram, disk : int
-        Number of slots in memory and on disk.
-    hold : int, optional
-        Number of states stored in memory in the forward run, at most `ram`.
-    capacity : callable, optional
-        Maps the number of states stored in memory to the number of steps that can be taped; if omitted, one step.
-
-    Attributes
-    ----------
-    n : int or None
-        Number of steps; None until `finalize`.
+    Of the slots in memory, `ram`, the forward run uses up to `hold`. ``capacity(kept)`` is the number of steps that can
+    be taped while that many states are stored in memory; if omitted, one step.
     """
 
     extra_steps = None

@@ -16,26 +16,9 @@ from .online import Online
 from .tree import Binomial, Blocks, Schedule, list_capacities
 
 __all__ = [
-    "Advance",
-    "Binomial",
-    "Blocks",
-    "Counts",
-    "Discard",
-    "End",
-    "Free",
-    "Load",
-    "Online",
-    "Reverse",
-    "Schedule",
-    "Store",
-    "Tape",
-    "binomial",
-    "blocks",
-    "plan",
-    "simulate",
-    "two_level",
-    "uniform",
-]
+    "Advance", "Binomial", "Blocks", "Counts", "Discard", "End", "Free", "Load", "Online", "Reverse", "Schedule",
+    "Store", "Tape", "binomial", "blocks", "plan", "simulate", "two_level", "uniform",
+]  # fmt: skip
 
 
 def uniform(n, slots):

@@ -90,7 +90,6 @@ def is_inexact(x: Any) -> bool:
 
 
 def as_numpy(x: Any) -> Any:
-    """Convert a Python float or complex to a NumPy scalar."""
     return np.float64(x) if type(x) is float else np.complex128(x) if type(x) is complex else x
 
 
@@ -184,12 +183,10 @@ def _read_by(step):
 
 
 def snapshot(generators: list) -> list:
-    """Return the states of the generators."""
     return [_state_of(generator) for generator in generators]
 
 
 def rewind(generators: list, states: list) -> None:
-    """Reset the generators to these states."""
     for generator, state in zip(generators, states):
         if isinstance(generator, np.random.Generator):
             generator.bit_generator.state = state

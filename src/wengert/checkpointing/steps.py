@@ -13,19 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.checkpointing.state import (
-    Form,
-    are_equal,
-    as_numpy,
-    check_same,
-    digest,
-    generators_of,
-    is_inexact,
-    is_number,
-    own,
-    rewind,
-    snapshot,
-)
+from wengert.checkpointing import state as states
 from wengert.core.levels import check_end, replaced, running
 from wengert.core.modes.nested import NestedTape
 from wengert.core.modes.pullback import independent, open_tail, own_copy, pull_tail
@@ -47,7 +35,7 @@ class Replay:
         self.step = rebound(step) if running.get() else step
         self.levels = running.get()
         self.errstate = np.geterr()
-        self.generators = generators_of(step, seen)
+        self.generators = states.generators_of(step, seen)
 
     @contextlib.contextmanager
     def tail(self, recorder, entry: int, forgets: bool) -> Iterator:
@@ -63,11 +51,11 @@ class Replay:
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
         """Restore the current states of the random generators on exit."""
-        rng_states = snapshot(self.generators)
+        rng_states = states.snapshot(self.generators)
         try:
             yield
         finally:
-            rewind(self.generators, rng_states)
+            states.rewind(self.generators, rng_states)
 
     def mismatch(self, where: str) -> ReplayMismatchError:
         return ReplayMismatchError(
@@ -90,10 +78,10 @@ class Steps(Replay):
     """The steps of one loop."""
 
     def __init__(self, name, step, args, cond, state, collect, verify, progress):
-        self.form = Form(state)
+        self.form = states.Form(state)
         super().__init__(name, step, [*self.form.leaves(state), *args])
         # copied containers must hold no traced values
-        self.form = Form(self.form.restore([var.plain(leaf) for leaf in self.form.leaves(state)]))
+        self.form = states.Form(self.form.restore([var.plain(leaf) for leaf in self.form.leaves(state)]))
         self.args = args
         self.cond = cond
         self.collect = collect
@@ -108,13 +96,13 @@ class Steps(Replay):
         leaves = self.form.leaves(self.step(self.form.restore(operands), *self.args))
         if leaves is None:
             raise ValueError(f"{self.name}: the step returned a state of a different structure")
-        check_same(self.form.names, operands, leaves, self.name)
+        states.check_same(self.form.names, operands, leaves, self.name)
         return self.owned(leaves)
 
     def owned(self, leaves: list) -> list:
         """Copies of leaves, into which a step may write traced values."""
-        found = map(own, leaves)
-        return [var.clean(x) if self.levels and type(x) is np.ndarray and is_inexact(x) else x for x in found]
+        found = map(states.own, leaves)
+        return [var.clean(x) if self.levels and type(x) is np.ndarray and states.is_inexact(x) else x for x in found]
 
     def continues(self, operands: list) -> bool:
         return self.cond is None or bool(self.cond(self.form.restore(operands), *self.args))
@@ -124,21 +112,21 @@ class Steps(Replay):
         if self.collect is None or (not callable(self.collect) and k % self.collect):
             return None
         if not callable(self.collect):
-            return [own(leaf) for leaf in operands]
+            return [states.own(leaf) for leaf in operands]
         item = self.collect(self.form.restore(operands))
-        self.history_form = Form(item)
+        self.history_form = states.Form(item)
         leaves = self.history_form.leaves(item)
-        self.history_form = Form(self.history_form.restore([var.plain(leaf) for leaf in leaves]))
-        return [own(leaf) for leaf in leaves]
+        self.history_form = states.Form(self.history_form.restore([var.plain(leaf) for leaf in leaves]))
+        return [states.own(leaf) for leaf in leaves]
 
     def columns(self, rows: list, leaves: list) -> list:
         """Return the collected items, stacked leaf by leaf; without any, `leaves` of the last state give the shapes."""
         if rows:
-            return [np.stack(column) if is_number(column[0]) else list(column) for column in zip(*rows)]
+            return [np.stack(column) if states.is_number(column[0]) else list(column) for column in zip(*rows)]
         if callable(self.collect):
-            self.history_form = Form(None)
+            self.history_form = states.Form(None)
             return [np.empty(0)]
-        return [np.empty((0, *np.shape(x))) if is_number(x) else [] for x in leaves]
+        return [np.empty((0, *np.shape(x))) if states.is_number(x) else [] for x in leaves]
 
     def result(self, leaves: list, columns: list | None) -> Any:
         """Return value of the loop."""
@@ -179,24 +167,23 @@ class Steps(Replay):
             from wengert.program.tracing.refusals import NotReplayable
 
             raise NotReplayable(
-                f"{self.name}: a program unrolls the loop, here into {entries} tape entries: "
-                "compile the step instead"
+                f"{self.name}: a program unrolls the loop, here into {entries} tape entries: compile the step instead"
             )
 
     # -- steps from a current state
 
     def start(self, leaves: list) -> StepState:
-        return StepState(leaves, snapshot(self.generators), False)
+        return StepState(leaves, states.snapshot(self.generators), False)
 
     def operands(self, tail, state: StepState, k: int | None) -> list:
         """Operands of step k from a current state, traced as in the first run; all untraced if k is None."""
         found = state.leaves if state.is_own else [own_copy(leaf) for leaf in state.leaves]
         traced = [False] * len(found) if k is None else self.traced_at(k)
         return [
-            independent(tail, as_numpy(x), True)
+            independent(tail, states.as_numpy(x), True)
             if is_traced
             else var.clean(x)
-            if type(x) is np.ndarray and is_inexact(x)
+            if type(x) is np.ndarray and states.is_inexact(x)
             else x
             for x, is_traced in zip(found, traced)
         ]
@@ -207,7 +194,7 @@ class Steps(Replay):
 
     def note_traced(self, k: int, operands: list) -> None:
         """Record which leaves are traced at the beginning of step k; this settles after a few steps."""
-        found = [var.is_var(x) and is_inexact(x) and var.is_traced(x) for x in operands]
+        found = [var.is_var(x) and states.is_inexact(x) and var.is_traced(x) for x in operands]
         if not self.traced or self.traced[-1][1] != found:
             self.traced.append((k, found))
 
@@ -220,7 +207,7 @@ class Steps(Replay):
                     return state, k
                 operands = self.call(operands)
                 self.note(tail, k + 1, operands, rows)
-                state = StepState([var.lower(x, tail.level) for x in operands], snapshot(self.generators), True)
+                state = StepState([var.lower(x, tail.level) for x in operands], states.snapshot(self.generators), True)
                 del operands
         return state, last
 
@@ -228,11 +215,11 @@ class Steps(Replay):
         """Store the hash and the collected item of the state after step k - 1; return the item as operands."""
         self.note_traced(k, [x if is_of(x, tail) else None for x in operands])
         if self.hashes is not None:
-            self.hashes.append(digest(operands))
+            self.hashes.append(states.digest(operands))
         self.advance(1)
         row = self.collected(k, operands) if rows is not None else None
         if row is not None:
-            traced = [is_inexact(x) and is_of(x, tail) for x in row]
+            traced = [states.is_inexact(x) and is_of(x, tail) for x in row]
             rows.append(([own_copy(var.lower(x, tail.level)) for x in row], traced))
         return row
 
@@ -251,7 +238,7 @@ class Steps(Replay):
             leaves = [own_copy(var.lower(x, tail.level)) for x in operands]
             entries = detach(tail) if can_move(tail) else None
         block = entries and (tail, entries, inputs, operands, outputs, state.leaves)
-        return StepState(leaves, snapshot(self.generators), True), block
+        return StepState(leaves, states.snapshot(self.generators), True), block
 
     def sweep_recorded(self, recorder, entry, block, cotangents, rows):
         """Sweep a block whose tape `record` kept."""
@@ -275,7 +262,7 @@ class Steps(Replay):
 
     def rerun(self, recorder, entry: int, state: StepState, first: int, last: int) -> StepState:
         """Recompute steps; values from outside are traced, and the tape is dropped."""
-        rewind(self.generators, state.rng_states)
+        states.rewind(self.generators, state.rng_states)
         with np.errstate(**self.errstate):
             for k in range(first, last):
                 with self.tail(recorder, entry, True) as tail:
@@ -283,7 +270,7 @@ class Steps(Replay):
                     state = StepState([var.lower(x, tail.level) for x in operands], [], True)
                     del operands
                 self.check_hash(k, state.leaves)
-        state.rng_states = snapshot(self.generators)
+        state.rng_states = states.snapshot(self.generators)
         return state
 
     def sweep(self, recorder, entry, state, first, last, cotangents, rows, end):
@@ -291,7 +278,7 @@ class Steps(Replay):
 
         `cotangents` belong to the leaves at its end, ``rows(k)`` to the item collected after k steps.
         """
-        rewind(self.generators, state.rng_states)
+        states.rewind(self.generators, state.rng_states)
         with self.tail(recorder, entry, False) as tail:
             state.is_own = False
             inputs = operands = self.operands(tail, state, first)
@@ -305,12 +292,12 @@ class Steps(Replay):
                     if row is not None:
                         outputs += row
                         seeds += rows(k + 1)
-            if not are_equal(operands, end):
+            if not states.are_equal(operands, end):
                 raise self.mismatch(f"one of the steps {first} to {last - 1}")
             return self.pulled(tail, inputs, [*operands, *outputs], [*cotangents, *seeds])
 
     def check_hash(self, k, leaves):
-        if self.hashes is not None and self.hashes[k] != digest(leaves):
+        if self.hashes is not None and self.hashes[k] != states.digest(leaves):
             raise self.mismatch(f"step {k}")
 
     # -- progress

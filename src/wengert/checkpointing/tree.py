@@ -107,7 +107,6 @@ class Schedule:
 
 
 def _size(number):
-    """Number of bytes with a suitable unit."""
     for unit in ("bytes", "kB", "MB"):
         if number < 1000:
             return f"{number:.4g} {unit}"
@@ -118,14 +117,7 @@ def _size(number):
 class Binomial(Schedule):
     """Schedule with a constant tape capacity of `block` steps; every decision is a formula.
 
-    Parameters
-    ----------
-    n : int
-        Number of steps.
-    ram, disk : int
-        Maximum number of states stored in memory and on disk, including the initial one.
-    block : int
-        Number of steps taped at a time.
+    Up to `ram` and `disk` states, including the initial one, are stored in memory and on disk.
     """
 
     def __init__(self, n, ram, disk=0, block=1):
@@ -161,16 +153,9 @@ class Binomial(Schedule):
 class Blocks(Schedule):
     """Schedule whose tape capacity falls as states are stored.
 
-    It uses tables of covered steps with a row per price and a column per number of stored states.
-
-    Parameters
-    ----------
-    n : int
-        Number of steps.
-    capacities : list of int
-        Number of steps that can be taped while 0, 1, ... states are stored; positive and not increasing.
-    disk : int
-        Number of states stored on disk; they are the ones stored first.
+    It uses tables of covered steps with a row per price and a column per number of stored states. The capacities,
+    positive and not increasing, are the numbers of steps that can be taped while 0, 1, ... states are stored. The
+    states stored first are on disk.
     """
 
     def __init__(self, n, capacities, disk=0):
@@ -216,11 +201,9 @@ class Blocks(Schedule):
         return extra
 
     def capacity(self, kept):
-        """Number of steps that can be taped while `kept` states are stored."""
         return self.capacities[kept]
 
     def right(self, steps, kept, price):
-        """Number of steps in the right part of a segment that is divided."""
         left = self.fewest[price - 1][kept]
         return min(max(steps - left, self.capacities[kept + 1]), self.most[price][kept + 1])
 
