@@ -117,21 +117,37 @@ class Submitted(Engine):
         flight, restarts = _Flight(tasks), 0
         while True:
             try:
-                yield from flight.results(self.executor, run, TASKS_PER_WORKER * self.count)
+                yield from flight.results(self._started(), run, TASKS_PER_WORKER * self.count)
                 return
             except concurrent.futures.BrokenExecutor as error:
-                executor = _started_again(self.executor)
+                self._start_again(error)
                 lost = flight.recover()
                 restarts += 1
-                if executor is None:
-                    error.add_note(
-                        "wengert.distributed: this executor cannot be started again; workers= as a number starts "
-                        "processes that are replaced if they end"
-                    )
-                    raise
                 if restarts > MAX_RESTARTS:
                     raise type(error)(_lost_message(restarts, lost)) from error
-                self.executor = executor
+            except Exception:
+                raise
+            except BaseException:  # Ctrl-C, or a caller that gives up
+                if flight.futures:
+                    self._give_up()
+                raise
+
+    def _started(self):
+        return self.executor
+
+    def _start_again(self, error):
+        """Replace the broken executor, or raise its error if that is not possible."""
+        executor = _started_again(self.executor)
+        if executor is None:
+            error.add_note(
+                "wengert.distributed: this executor cannot be started again; workers= as a number starts processes "
+                "that are replaced if they end"
+            )
+            raise error
+        self.executor = executor
+
+    def _give_up(self):
+        """End tasks that nobody waits for."""
 
 
 def _started_again(executor):
@@ -171,7 +187,6 @@ class _Flight:
                 future.cancel()
 
     def _next(self):
-        """Return the next task; None if there is none now."""
         return self._again.pop() if self._again else next(self._tasks, None)
 
     def recover(self):
@@ -248,29 +263,13 @@ class Processes(Submitted):
                 method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
                 context = multiprocessing.get_context(method)
                 self._pool = concurrent.futures.ProcessPoolExecutor(self._count, context, remote.start_worker)
-                self._end = weakref.finalize(self, _shut_down, self._pool)
+                self._end = weakref.finalize(self, self._pool.shutdown, wait=True, cancel_futures=True)
             return self._pool
 
-    def results(self, run, tasks):
-        flight, restarts = _Flight(tasks), 0
-        while True:
-            try:
-                yield from flight.results(self._started(), run, TASKS_PER_WORKER * self._count)
-                return
-            except concurrent.futures.BrokenExecutor as error:
-                self.close()
-                lost = flight.recover()
-                restarts += 1
-                if restarts > MAX_RESTARTS:
-                    raise type(error)(_lost_message(restarts, lost)) from error
-            except Exception:
-                raise
-            except BaseException:  # Ctrl-C, or a caller that gives up: no worker stays busy
-                if flight.futures:
-                    self._kill()
-                raise
+    def _start_again(self, error):
+        self.close()
 
-    def _kill(self):
+    def _give_up(self):  # so that no worker stays busy
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:
@@ -286,10 +285,6 @@ class Processes(Submitted):
         if self._pool is not None:
             self._end()
             self._pool = None
-
-
-def _shut_down(pool):
-    pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _lost_message(restarts, lost):

@@ -105,18 +105,10 @@ class Sum(NamedTuple):
 
 
 class Kernel:
-    """A function of parameters and a chunk, in a worker.
+    """A function of parameters and a chunk, in a worker, with an array, a scalar or a container of them as its result.
 
-    Parameters
-    ----------
-    f : callable
-        Maps parameters and a chunk to an array, a scalar or a container of them.
-    name : str
-        Name of the function in messages.
-    template : Structure
-        Structure of the parameters.
-    is_compiled : bool
-        Whether programs of `f` are recorded and replayed.
+    `name` is that of the function in messages, and `template` the structure of the parameters. With `is_compiled`,
+    programs of `f` are recorded and replayed.
     """
 
     def __init__(self, f: Callable, name: str, template: Structure, is_compiled: bool):
@@ -291,9 +283,7 @@ def _shapes(found):
 def own(vector: Any, name: str) -> np.ndarray:
     """Return a plain vector that shares no memory with anything else."""
     if var.holds_traced(vector):
-        raise TracedValueError(
-            f"{name}: f or a chunk holds a traced value: {THETA_ALONE}"
-        )
+        raise TracedValueError(f"{name}: f or a chunk holds a traced value: {THETA_ALONE}")
     return np.array(vector, copy=True)
 
 

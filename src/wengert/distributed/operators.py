@@ -123,7 +123,6 @@ class _WithEngine:
     """Report and end of an operator on workers."""
 
     def explained(self, args, kwargs, measure):
-        """Return the report of `wengert.explain`."""
         self(*args, **kwargs)
         return Report(self.name, self.plan)
 
@@ -134,6 +133,8 @@ class _WithEngine:
 
 class _OnWorkers(_WithEngine):
     """Base class of Jacobians and Hessians on workers."""
+
+    public = ("close", "fun", "plan")
 
     def _divided(self, engine: Engine):
         if self.has_aux or not self._single or self.holomorphic:
@@ -209,13 +210,8 @@ def _shape_or_type(x):
 class JacobianOnWorkers(_OnWorkers, Jacobian):
     """Jacobian of a function whose columns or rows are divided among workers; takes the arguments of the function.
 
-    Attributes
-    ----------
-    plan : WorkerPlan or None
-        Blocks, workers and estimated times of the last call.
+    Its `plan` has the blocks, workers and estimated times of the last call.
     """
-
-    public = ("close", "fun", "plan")
 
     def __init__(self, f, argnums, value, has_aux, chunk, mode, holomorphic, engine):
         Jacobian.__init__(self, f, argnums, value, has_aux, chunk, mode, holomorphic)
@@ -239,13 +235,8 @@ class JacobianOnWorkers(_OnWorkers, Jacobian):
 class HessianOnWorkers(_OnWorkers, Hessian):
     """Hessian of a function whose columns are divided among workers; takes the arguments of the function.
 
-    Attributes
-    ----------
-    plan : WorkerPlan or None
-        Blocks, workers and estimated times of the last call.
+    Its `plan` has the blocks, workers and estimated times of the last call.
     """
-
-    public = ("close", "fun", "plan")
 
     def __init__(self, f, argnums, value, has_aux, chunk, mode, engine):
         Hessian.__init__(self, f, argnums, value, has_aux, chunk, mode)
@@ -336,11 +327,9 @@ class Report:
         if plan is None:
             return f"{self.name}: one element, no workers"
         where = f"{plan.workers} workers" if plan.workers else "this thread"
-        return "\n".join(
-            [
-                f"{self.name}: {plan.blocks} blocks in {where}",
-                f"  mode    {plan.mode}",
-                f"  reason  {plan.reason}",
-                f"  cost    {plan.seconds_here:.3g} s here, {plan.seconds_there:.3g} s with workers (estimated)",
-            ]
+        return (
+            f"{self.name}: {plan.blocks} blocks in {where}\n"
+            f"  mode    {plan.mode}\n"
+            f"  reason  {plan.reason}\n"
+            f"  cost    {plan.seconds_here:.3g} s here, {plan.seconds_there:.3g} s with workers (estimated)"
         )

@@ -68,14 +68,7 @@ class SharedBatches:
 
 
 class SparseOnWorkers(SparseDerivative):
-    """Sparse Jacobian or Hessian whose products with seeds are divided among workers; see `SparseDerivative`.
-
-    Attributes
-    ----------
-    divisions : list of WorkerPlan
-        How the products of the last call were divided among workers, column seeds before row seeds; empty if the
-        nonzeros were not computed from products.
-    """
+    """Sparse Jacobian or Hessian whose products with seeds are divided among workers; see `SparseDerivative`."""
 
     public = (*SparseDerivative.public, "close", "divisions")
 

@@ -58,7 +58,6 @@ class Done(NamedTuple):
 
 
 def run(task: Task) -> Done | Missing:
-    """Run a task in this worker."""
     start = time.perf_counter()
     if not isinstance(task.kernel, Parcel):
         return Done(task.kernel.run(*task.arguments), time.perf_counter() - start)
