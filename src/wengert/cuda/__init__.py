@@ -13,12 +13,9 @@ if TYPE_CHECKING:
     from wengert.errors import CudaUnavailable
 
 _HOMES = {
-    "CudaUnavailable": "wengert.errors",
-    "Kernel": "wengert.cuda.batch",
-    "is_available": "wengert.cuda.availability",
-    "vmap": "wengert.cuda.paths",
-    "why_not": "wengert.cuda.availability",
-}
+    "CudaUnavailable": "wengert.errors", "Kernel": "wengert.cuda.batch", "vmap": "wengert.cuda.paths",
+    "is_available": "wengert.cuda.availability", "why_not": "wengert.cuda.availability",
+}  # fmt: skip
 
 __all__ = ["CudaUnavailable", "Kernel", "is_available", "vmap", "why_not"]
 

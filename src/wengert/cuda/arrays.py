@@ -23,16 +23,8 @@ _CPU, _CUDA, _MANAGED = 1, 2, 13
 class Given:
     """An argument or output array of a call.
 
-    Attributes
-    ----------
-    value : ndarray or dict
-        The array itself, or the ``__cuda_array_interface__`` dict of an array on the device.
-    shape, dtype
-    on_device, is_read_only : bool
-    stream : int or None
-        Stream of the array.
-    owner : object
-        Keeps the memory alive.
+    Its `value` is the array itself, or the ``__cuda_array_interface__`` dict of an array on the device; `stream` is
+    that of the array, or None, and `owner` keeps the memory alive.
     """
 
     def __init__(self, x: Any, name: str):
@@ -67,7 +59,6 @@ class Given:
         return max(mine.start, its.start) < min(mine.stop, its.stop)
 
     def _extent(self):
-        """Return the range of addresses."""
         strides = self.value.get("strides") or _in_order(self.shape, self.dtype.itemsize)
         ends = [(n - 1) * step for n, step in zip(self.shape, strides)]
         low = self.pointer + sum(min(end, 0) for end in ends)
@@ -100,12 +91,10 @@ class Given:
 
 
 def _in_order(shape, itemsize):
-    """Return the strides of an array in C order."""
     return tuple(itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def _alike(shape, strides, others):
-    """Return whether two sets of strides are equivalent."""
     return 0 in shape or all(n == 1 or s == t for n, s, t in zip(shape, strides, others))
 
 

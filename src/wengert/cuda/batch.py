@@ -82,7 +82,8 @@ class Kernel:
         self._loaded: dict = {}
 
     def __repr__(self):
-        shapes = [f"{name} {_typed(kind)}" for name, kind in zip("xyzuvw", self._kinds())]
+        kinds = [spec for spec in self._specs if type(spec) is tuple]
+        shapes = [f"{name} {_typed(kind)}" for name, kind in zip("xyzuvw", kinds)]
         return f"<kernel of {self._name}: {', '.join([*shapes, f'result {_typed(self._result)}'])}>"
 
     # ------------------------------------------------------------------------------------------ calls
@@ -169,15 +170,11 @@ class Kernel:
 
         return kernels_for
 
-    def _kinds(self):
-        return [spec for spec in self._specs if type(spec) is tuple]
-
     def _specs_of(self, mode):
         """Return the specs of a call's arguments; "hvp" takes the direction as its second argument."""
         return [self._specs[0], self._specs[0], *self._specs[1:]] if mode == "hvp" else self._specs
 
     def _shapes_of(self, mode):
-        """Return the shapes of the results at one point."""
         x, y = self._specs[0][1], self._result[1]
         return {"value": [y], "value_and_grad": [y, x], "value_and_jacobian": [y, y + x], "hvp": [x]}[mode]
 
@@ -236,13 +233,11 @@ def _specs(program):
 
 
 def _of_one_array(program):
-    """Return a program whose result is a single array or scalar."""
     code = program._one_array("to_cuda")
     return program if code is program._listing else program._like(program._name, code, Result(Slot(0)))
 
 
 def _result(program):
-    """Return dtype and shape of the result."""
     dtype, shape, _ = kind_of(program._listing, program._listing.outputs[0])
     if dtype.kind != "f":
         raise NotDerivable(f"to_cuda({program._name}): the result is of dtype {dtype}: return floats")

@@ -65,19 +65,10 @@ _BINARIES: dict[str, Binary] = {}
 
 
 def binary(text: str, make: Callable, cc: tuple, fastmath: bool = False, **facts: Any) -> Binary:
-    """Return a kernel for a compute capability, compiled or from the cache.
+    """Return a kernel for a compute capability, compiled or from the cache, in which `text` identifies it.
 
-    Parameters
-    ----------
-    text : str
-        Identifies the kernel in the cache.
-    make : callable
-        Returns the kernel, a function for Numba, and the types of its arguments.
-    cc : tuple
-        Compute capability.
-    fastmath : bool
-    **facts
-        Fields of the report that do not depend on compilation: name, dtype, statements, cost.
+    ``make()`` returns the kernel, a function for Numba, and the types of its arguments. `facts` are the fields of the
+    report that do not depend on compilation: name, dtype, statements, cost.
     """
     key = hashlib.sha256(repr((text, tuple(cc), fastmath, _versions())).encode()).hexdigest()
     if key not in _BINARIES:
@@ -108,22 +99,14 @@ def _compiled(key, make, cc, fastmath, facts):
     seconds = time.perf_counter() - start
     spills = [int(a) + int(b) for a, b in re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)]
     registers, stack = re.findall(r"used (\d+) registers.*?(\d+) stack", log)[-1]
-    report = Report(
-        cc=cc,
-        registers=int(registers),
-        spill_bytes=sum(spills),
-        stack_bytes=int(stack),
-        ptx_lines=text.count("\n"),
-        seconds=seconds,
-        **facts,
-    )
+    resources = {"registers": int(registers), "spill_bytes": sum(spills), "stack_bytes": int(stack)}
+    report = Report(cc=cc, ptx_lines=text.count("\n"), seconds=seconds, **resources, **facts)
     made = Binary(code, re.search(r"\.visible \.entry (\w+)", text)[1], report)
     _to_disk(key, made)
     return made
 
 
 def ptx(kernel: Callable, signature: tuple, cc: tuple, fastmath: bool = False) -> str:
-    """Compile a kernel to PTX."""
     compile = numba_cuda().compile
     return compile(kernel, signature, cc=cc, device=False, abi="numba", fastmath=fastmath, output="ptx")[0]
 

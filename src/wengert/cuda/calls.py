@@ -28,21 +28,11 @@ class Constant:
 
 
 class Batch:
-    """Arguments of one call, flattened as in the program.
+    """Arguments of one call at `n` points, flattened as in the program.
 
-    Attributes
-    ----------
-    n : int
-        Number of points.
-    given : list of Given
-    is_fixed : list of bool
-        Whether an argument is the same for all points.
-    dtype : dtype
-        Precision of the computation.
-    like : object
-        First argument on the device; None if all are on the host.
-    stream : int or None
-        First stream named by an argument.
+    Attributes, with a list item for each argument: `given`, its shape at one point in `shapes`, and `is_fixed`, whether
+    it is the same for all points. `dtype` is the precision of the computation, `like` the first argument on the device,
+    or None if all are on the host, and `stream` the first stream that an argument names, or None.
     """
 
     def __init__(self, name: str, specs: list, args: tuple, dtype: Any):
@@ -89,7 +79,6 @@ class Batch:
                 )
 
     def bytes_per_point(self) -> int:
-        """Return the number of bytes per point copied to the device."""
         return sum(
             bytes_of(shape, self.dtype)
             for given, shape, is_fixed in zip(self.given, self.shapes, self.is_fixed)
@@ -110,12 +99,8 @@ class _Chunk:
 class Run:
     """One call of one kernel: its arguments, its results and their transfers.
 
-    Attributes
-    ----------
-    results : list
-        Arrays of shape ``(N, *shape)``; each is a `Given` on the device.
-    failed : ndarray of int or None
-        For each point the number of the guard that failed there, counted from 1, or 0; None if no guard failed.
+    The `results` are arrays of shape ``(N, *shape)``, each a `Given` on the device. For each point, `failed` has the
+    number of the guard that failed there, counted from 1, or 0; it is None if no guard failed.
     """
 
     def __init__(self, device, kernels_for, guards, batch, shapes, out, debug):
@@ -190,7 +175,6 @@ class Run:
         raise memory_error(each * (n if self.on_device else size), device.free())
 
     def _size(self, chunk, each):
-        """Return the number of points per chunk."""
         n, device = self.batch.n, self.device
         if self.on_device or not device.on_device:
             return n
@@ -219,7 +203,6 @@ class Run:
         return np.concatenate([np.zeros(part.n, np.int32) if part.failed is None else part.failed for part in parts])
 
     def _stream(self):
-        """Return the stream of the caller's arrays."""
         return stream_of(self.device, self.batch.stream)
 
     def _result(self, shape, given, stream):
@@ -275,7 +258,6 @@ class Run:
         part.arrays = part.results = None
 
     def _check_finite(self, part):
-        """Raise if results are not finite."""
         is_bad = np.zeros(part.n, bool)
         for x in part.results:
             values = self.device.on_host(x, part.stream) if self.on_device else self.device.copied(x, part.stream)

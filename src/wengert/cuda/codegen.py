@@ -11,6 +11,7 @@ Numba is imported here only when code is generated.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -23,12 +24,9 @@ from wengert.program.codegen.llvm_ir import Statements, emit_statements, externa
 class Body(Statements):
     """Statements that one thread executes, in order, on the inputs of one point.
 
-    Attributes
-    ----------
-    inputs, outputs : list of tuple
-        Shapes without the batch axis; the kernel takes one array for each, with a row per point.
-    guards : list of str
-        Locations where the function branches on a scalar; `status` gets the number of the guard that fails at a point.
+    The kernel takes an array for each of `inputs` and `outputs`, which hold their shapes without the batch axis, with a
+    row per point. `guards` are the locations where the function branches on a scalar; `status` gets the number of the
+    guard that fails at a point.
     """
 
     def __init__(self, name: str, dtype="float64"):
@@ -164,17 +162,10 @@ class Body(Statements):
     def emit(self, builder, point, n, pointers: dict, layouts: str, prefix: str) -> None:
         """Append the body to a function of LLVM IR.
 
-        Parameters
-        ----------
-        builder : llvmlite.ir.IRBuilder
-        point, n : llvmlite values of type i64
-        pointers : dict
-            Address of the first element of each array, by name.
-        layouts : str
-            A letter for each array: C for a row of elements per point, F for a row of points per element, S for
-            elements shared by all points.
-        prefix : str
-            Prefix of the names of C library functions: that of libdevice, or empty.
+        `point` and `n` are values of type i64; `pointers` holds the address of the first element of each array, by
+        name. `layouts` has a letter for each array: C for a row of elements per point, F for a row of points per
+        element, S for elements shared by all points. `prefix` is that of the names of C library functions: of
+        libdevice, or empty.
         """
         from llvmlite import ir
 
@@ -201,7 +192,7 @@ class Body(Statements):
         for v, (name, *operands) in self.order:
             if name == "input":
                 array, k = operands
-                found[v] = builder.load(address(f"x{array}", k, _size(self.inputs[array])))
+                found[v] = builder.load(address(f"x{array}", k, math.prod(self.inputs[array])))
             else:
                 emit_statements(builder, [(v, (name, *operands))], found, real, call)
             for place in places.get(v, ()):
@@ -211,10 +202,6 @@ class Body(Statements):
             for number, flag in reversed([*enumerate(self.flags, 1)]):
                 status = builder.select(found[flag], status, ir.Constant(i32, number))
             builder.store(status, builder.gep(pointers["status"], [point]))
-
-
-def _size(shape):
-    return int(np.prod(shape, dtype=int))
 
 
 def library(prefix: str, real) -> Callable:

@@ -71,7 +71,6 @@ def slices(n: int, size: int) -> Iterator[slice]:
 
 
 def memory_error(needed: int, free: int) -> MemoryError:
-    """Return the error for insufficient device memory."""
     return MemoryError(
         f"needs {_gigabytes(needed)} on the GPU, {_gigabytes(free)} are free: pass NumPy arrays, which are processed "
         "in chunks, or a smaller chunk="
@@ -113,7 +112,6 @@ class Device:
         self.core = importlib.import_module("cuda.core")
 
     def free(self) -> int:
-        """Return the number of bytes of free memory."""
         return int(self.cuda.current_context().get_memory_info().free)
 
     def stream(self, pointer: int | None = None) -> Any:
@@ -205,7 +203,6 @@ class Device:
         self._launch_points("put", result.dtype, len(indices), stream, *rows, part, self.to_device(chosen, stream))
 
     def on_host(self, given: Given, stream: Any) -> np.ndarray:
-        """Copy a device array to the host."""
         return self.copied(self._copy(given, True, stream), stream)
 
     def wait(self, stream: Any) -> None:

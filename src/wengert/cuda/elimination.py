@@ -4,8 +4,6 @@ Differentiating the algorithm is exact: where two pivots tie, both choices give 
 A singular matrix gives non-finite results, since a thread cannot raise an exception.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -15,18 +13,15 @@ MAX_ROWS = 16
 
 
 def solve(of, a, b):
-    """Solve a x = b."""
     x = _solved(of, a, b[:, None] if np.ndim(b) == 1 else b)[0]
     return x[:, 0] if np.ndim(b) == 1 else x
 
 
 def inv(of, a):
-    """Return the inverse."""
     return _solved(of, a, np.eye(len(a)))[0]
 
 
 def det(of, a):
-    """Return the determinant."""
     _, upper, sign = _solved(of, a, np.zeros((len(a), 0)))
     return math.prod(np.diag(upper).tolist(), start=sign)
 

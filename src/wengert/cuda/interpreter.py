@@ -23,16 +23,10 @@ OPCODES = {name: i for i, name in enumerate(kernels.PRIMITIVES, 3)}
 
 @dataclasses.dataclass(frozen=True)
 class Tables:
-    """A body as data for the interpreter.
+    """A body as data for the interpreter, which needs `slots` of memory per thread.
 
-    Attributes
-    ----------
-    code : ndarray of int32, shape (statements, 5)
-        Opcode, slot of the result, and three operands: slots, or ``~i`` for constant i.
-        LOAD: array and element; STORE: value, array and element; CHECK: flag, array and number of the guard.
-    constants : ndarray
-    slots : int
-        Number of memory slots per thread.
+    A row of `code` has an opcode, the slot of the result, and three operands: slots, or ``~i`` for constant i. LOAD:
+    array and element; STORE: value, array and element; CHECK: flag, array and number of the guard.
     """
 
     code: np.ndarray

@@ -45,24 +45,13 @@ def scalarised_program(program: Program) -> Program:
 def bodies(program: Program, mode: str = "value", argnums: int = 0, dtype="float64") -> tuple[Body, ...]:
     """Return the body of a kernel, or of several kernels that share their arrays.
 
-    Parameters
-    ----------
-    program : Program
-        Its inputs and outputs are scalars or small arrays.
-    mode : str
-        "value": the outputs; "grad" and "jacobian": also the derivative with respect to one argument; "jvp" and "vjp":
-        value and derivative for a direction or cotangent, which is an additional input; "hvp": Hessian times a
-        direction.
-    argnums : int
-        Position of the differentiated argument.
-    dtype : dtype
-        Type of all arrays and of the computation.
+    Inputs and outputs of the program are scalars or small arrays. The modes are "value": the outputs; "grad" and
+    "jacobian": also the derivative with respect to the argument `argnums`; "jvp" and "vjp": value and derivative for a
+    direction or cotangent, which is an additional input; "hvp": Hessian times a direction. All arrays and the
+    computation are of type `dtype`.
 
-    Returns
-    -------
-    tuple of Body
-        Inputs and outputs are those of the program of the mode, in its order.
-        If there are several, each writes its part of the last output, and the first one all other outputs.
+    Inputs and outputs are those of the program of the mode, in its order. If there are several kernels, each writes its
+    part of the last output, and the first one all other outputs.
     """
     key = "bodies", mode, argnums, np.dtype(dtype)
     if key not in program._derived:
@@ -150,15 +139,10 @@ def _part(program, value, shapes, argnums, dtype, by_rows, lines, with_value):
 def kernel(body: Body, layouts: str = "", target: str = "cuda") -> Callable:
     """Return the kernel of a body as a Python function ``kernel(n, x0, ..., y0, ..., status)``.
 
-    Parameters
-    ----------
-    body : Body
-    layouts : str
-        A letter for each of ``body.arrays()``: "C": a row of elements per point; "F": a row of points per element;
-        "S": elements shared by all points. The default is C for all.
-    target : str
-        "cuda": a kernel for Numba, on pointers or contiguous arrays; "cpu": compiled for this machine, with a loop over
-        the points; "simulator": for ``cuda.jit`` in Numba's simulator; "python": for whole NumPy arrays.
+    `layouts` has a letter for each of ``body.arrays()``: "C", the default: a row of elements per point; "F": a row of
+    points per element; "S": elements shared by all points. The targets are "cuda": a kernel for Numba, on pointers or
+    contiguous arrays; "cpu": compiled for this machine, with a loop over the points; "simulator": for ``cuda.jit`` in
+    Numba's simulator; "python": for whole NumPy arrays.
     """
     layouts = layouts or "C" * len(body.arrays())
     if target == "python":
@@ -201,16 +185,8 @@ def binary(body: Body, cc: tuple = (9, 0), layouts: str = "", fastmath: bool = F
     """Compile and assemble the kernel for a compute capability; cached in memory and on disk."""
     layouts = layouts or "C" * len(body.arrays())
     text = repr((body.name, body.python(layouts), body.inputs, body.outputs, body.dtype.str, layouts))
-    return binaries.binary(
-        text,
-        lambda: (kernel(body, layouts), signature(body)),
-        cc,
-        fastmath,
-        name=body.name,
-        dtype=body.dtype.name,
-        statements=len(body),
-        cost=body.cost(),
-    )
+    facts = {"name": body.name, "dtype": body.dtype.name, "statements": len(body), "cost": body.cost()}
+    return binaries.binary(text, lambda: (kernel(body, layouts), signature(body)), cc, fastmath, **facts)
 
 
 def report(body: Body, cc: tuple = (9, 0), layouts: str = "", fastmath: bool = False) -> binaries.Report:

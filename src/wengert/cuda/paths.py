@@ -144,7 +144,8 @@ class Mapped:
             part = kernel.attempt(self._mode, *((points.args, out) if left is None else (points.at(left),)))
             failed = part.failed
             if is_new and (failed is None or not failed.all()):
-                self._keep(points.key, kernel)
+                with self._lock:
+                    self._kernels[points.key] = (*self._kernels.get(points.key, ()), kernel)
             if is_new and failed is not None:
                 failed[0] = 0  # at the recorded point a guard can fail only by rounding
             if run is None:
@@ -167,10 +168,6 @@ class Mapped:
             example = (example[0], *example[2:])
         return Kernel(record(self._inner, example, {}, False), **self._options)
 
-    def _keep(self, key, kernel):
-        with self._lock:
-            self._kernels[key] = (*self._kernels.get(key, ()), kernel)
-
 
 def _split(f):
     """Return the function to record, the kernel method, and the index of the requested result; None for all results."""
@@ -185,13 +182,9 @@ _METHODS = {Gradient: "value_and_grad", Jacobian: "value_and_jacobian"}
 
 
 class _Points:
-    """The arguments of one call.
+    """The arguments of one call at `n` points.
 
-    Attributes
-    ----------
-    n : int
-    key : tuple
-        Cache key of the recordings: shapes, dtypes, and constants.
+    The cache key of their recordings, `key`, consists of shapes, dtypes, and constants.
     """
 
     def __init__(self, args, axes, name, device):
@@ -232,7 +225,6 @@ class _Points:
         return np.array(found, np.float64)[()]
 
     def at(self, indices):
-        """Return the arguments at some points."""
         return tuple(
             self._some(given, indices) if is_batched else x
             for x, given, is_batched in zip(self.args, self.given, self.is_batched)

@@ -105,11 +105,12 @@ def _select(of, mask, *branches):
 def _converted(of, x, dtype):
     kind = np.dtype(dtype).kind
     if kind == "f" and np.dtype(dtype) != np.float64:
-        raise TypeError(
-            f"all values of a kernel have the same dtype: omit the conversion to {dtype}, or choose dtype="
-        )
+        raise TypeError(f"all values of a kernel have the same dtype: omit the conversion to {dtype}, or choose dtype=")
     return each(of, {"f": "positive", "b": "not_equal"}.get(kind, "trunc"), x, *([0.0] if kind == "b" else []))
 
+
+_ELEMENTWISE = {np.sinc: "sinc", np.isposinf: "isposinf", np.isneginf: "isneginf", operator.pow: "**"}
+_ELEMENTWISE |= dict.fromkeys(fix, "trunc")
 
 #: functions that NumPy cannot apply to object arrays
 FUNCTIONS = {
@@ -117,16 +118,7 @@ FUNCTIONS = {
     np.clip: _clip,
     converted: _converted,
     strong: lambda of, a, b: each(of, "strong", a, b),
-    **{
-        function: lambda of, *operands, name=name: each(of, name, *operands)
-        for function, name in (
-            *((old, "trunc") for old in fix),
-            (np.sinc, "sinc"),
-            (np.isposinf, "isposinf"),
-            (np.isneginf, "isneginf"),
-            (operator.pow, "**"),
-        )
-    },
+    **{fun: lambda of, *operands, name=name: each(of, name, *operands) for fun, name in _ELEMENTWISE.items()},
 }
 
 #: rules by the word in the column ``scalars`` of a row
@@ -182,7 +174,6 @@ def interpreted(code, inputs: list, of) -> tuple[list, list]:
 
 
 def unsupported(code, i, reason):
-    """Return the error for an instruction without scalar code."""
     return UnsupportedFunctionError(
         f"{lines(code, [i])[0]}: this instruction has no GPU kernel ({reason}): write it with elementwise "
         "functions, sums and products of small arrays, or leave this function on the CPU, wengert.compile(f)"
@@ -344,7 +335,6 @@ class Scalars(Builder):
         return elements
 
     def output(self, x):
-        """Return the value of an output."""
         if not isinstance(x, np.ndarray):
             return self.as_float(x).v
         found = [self.as_float(item).v for item in x.flat]

@@ -65,5 +65,4 @@ def dotted(version: tuple) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of an error on one line."""
     return " ".join(str(error).split())
