@@ -3,21 +3,15 @@
 A sparse array made from traced values is a `SparseVar`: entries with row and column indices; duplicates are summed.
 """
 
-from __future__ import annotations
-
 import functools as _functools
 
 import numpy as _np
 import scipy.sparse as _scipy
 
+from wengert.core import levels as _levels
+from wengert.core.dispatch import sparse_arrays as _arrays
 from wengert.core.dispatch.dispatch import from_list as _from_list
 from wengert.core.dispatch.lifted import Lifted as _Lifted
-from wengert.core.dispatch.sparse_arrays import SparseVar as _SparseVar
-from wengert.core.dispatch.sparse_arrays import class_of_format as _class_of_format
-from wengert.core.dispatch.sparse_arrays import entries_of as _entries_of
-from wengert.core.dispatch.sparse_arrays import made as _traced_array
-from wengert.core.levels import is_tracing as _is_tracing
-from wengert.core.levels import lifted_by as _lifted_by
 from wengert.core.operands.var import plain as _plain
 from wengert.scipy import namespace as _namespace
 from wengert.scipy.sparse.traced import holds_traced as _holds_traced
@@ -35,13 +29,13 @@ class _Class:
         self.__name__ = cls.__name__
 
     def __call__(self, *args, **options):
-        if _lifted_by():
+        if _levels.lifted_by():
             args, options = _without_lifted(args), {name: _without_lifted(x) for name, x in options.items()}
         if _holds_traced((*args, *options.values())):
             return _made(self._wengert_of, *args, **options)
         plain = self._wengert_of(*args, **options)
-        if self.__name__[:3] in ("lil", "dok") and plain.ndim == 2 and (_is_tracing() or _lifted_by()):
-            return _SparseVar(*_entries_of(plain), plain.shape, self._wengert_of)
+        if self.__name__[:3] in ("lil", "dok") and plain.ndim == 2 and (_levels.is_tracing() or _levels.lifted_by()):
+            return _arrays.SparseVar(*_arrays.entries_of(plain), plain.shape, self._wengert_of)
         return plain
 
     def __getattr__(self, name):
@@ -62,7 +56,7 @@ def _made(cls, arg1, shape=None, dtype=None, copy=False, blocksize=None, *, maxp
     """Construct a sparse array from any argument that the constructor of `cls` accepts."""
     entries, row, col, shape = _parts(cls, arg1, shape)
     entries = entries * 1.0 if dtype is None else entries.astype(dtype)
-    found = _traced_array(entries, row, col, shape, cls)
+    found = _arrays.made(entries, row, col, shape, cls)
     if cls.__name__[:3] in ("csr", "csc") and not (isinstance(arg1, tuple) and len(arg1) == 3):
         found.sum_duplicates()
     return found
@@ -70,8 +64,8 @@ def _made(cls, arg1, shape=None, dtype=None, copy=False, blocksize=None, *, maxp
 
 def _parts(cls, arg1, shape):
     """Return the entries, indices and shape that a constructor's argument describes."""
-    if type(arg1) is _SparseVar or _scipy.issparse(arg1):
-        return *_entries_of(arg1), arg1.shape
+    if type(arg1) is _arrays.SparseVar or _scipy.issparse(arg1):
+        return *_arrays.entries_of(arg1), arg1.shape
     if not isinstance(arg1, tuple):
         dense = _from_list(arg1)
         if _np.ndim(dense) < 2 and (_np.ndim(dense) == 0 or not issubclass(cls, _scipy.coo_array)):
@@ -141,16 +135,16 @@ def _joined(parts, shape, like, format=None, default="coo", dtype=None):
     entries, row, col = (_np.concatenate(x) for x in zip(*found, strict=True))
     if dtype is not None:
         entries = entries.astype(dtype)
-    kind = _class_of_format(format or default, like)
+    kind = _arrays.class_of_format(format or default, like)
     if kind.__name__[:3] not in ("csr", "csc"):
-        return _traced_array(entries, row, col, shape, kind)
-    return _traced_array(entries, row, col, shape, _class_of_format("coo", like)).asformat(kind.__name__[:3])
+        return _arrays.made(entries, row, col, shape, kind)
+    return _arrays.made(entries, row, col, shape, _arrays.class_of_format("coo", like)).asformat(kind.__name__[:3])
 
 
 def _as_entries(block):
     """Return the entries, indices and shape of a sparse or dense block."""
-    if type(block) is _SparseVar or _scipy.issparse(block):
-        return _entries_of(block), block.shape
+    if type(block) is _arrays.SparseVar or _scipy.issparse(block):
+        return _arrays.entries_of(block), block.shape
     block = _np.atleast_2d(_from_list(block))
     row, col = map(_np.ravel, _np.indices(_np.shape(block)))
     return (_np.ravel(block), row, col), _np.shape(block)
@@ -236,7 +230,7 @@ def _blocks(blocks, format, dtype):
 @_if_traced(_scipy)
 def block_array(blocks, *, format=None, dtype=None):
     found = _blocks(blocks, format, dtype)
-    return _SparseVar(*found.triplets, found.shape, _class_of_format(found.format, True))
+    return _arrays.SparseVar(*found.triplets, found.shape, _arrays.class_of_format(found.format, True))
 
 
 @_if_traced(_scipy)
@@ -265,7 +259,7 @@ def block_diag(mats, format=None, dtype=None):
 
 @_if_traced(_scipy)
 def find(A):
-    A = A if type(A) is _SparseVar else _made(_scipy.coo_array, A)
+    A = A if type(A) is _arrays.SparseVar else _made(_scipy.coo_array, A)
     A = A.tocsr()
     return *A.nonzero(), A.data[_np.asarray(_plain(A.data)) != 0]
 
@@ -288,7 +282,7 @@ def triu(A, k=0, format=None):
 
 @_functools.wraps(_scipy.issparse)
 def issparse(x):
-    return type(x) is _SparseVar or _scipy.issparse(x)
+    return type(x) is _arrays.SparseVar or _scipy.issparse(x)
 
 
 #: functions without a rule, which refuse traced values themselves

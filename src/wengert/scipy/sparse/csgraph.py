@@ -3,36 +3,29 @@
 The paths and trees themselves are plain; a length is the sum of the weights along a path.
 """
 
-from __future__ import annotations
-
-import functools as _functools
-
 import numpy as _np
 import scipy.sparse as _sparse
 import scipy.sparse.csgraph as _scipy
 
+from wengert.core.dispatch import sparse_arrays as _arrays
 from wengert.core.dispatch.dispatch import from_list as _from_list
-from wengert.core.dispatch.sparse_arrays import SparseVar as _SparseVar
-from wengert.core.dispatch.sparse_arrays import entries_of as _entries_of
-from wengert.core.dispatch.sparse_arrays import made as _made
 from wengert.core.frames import at as _at
 from wengert.core.operands.var import plain as _plain
 from wengert.errors import UnsupportedFunctionError as _UnsupportedFunctionError
 from wengert.rules.scipy import sparse as _rules
 from wengert.scipy import namespace as _namespace
-from wengert.scipy.sparse.traced import holds_traced as _holds_traced
 from wengert.scipy.sparse.traced import if_traced as _if_traced
 
 
 def _edges(graph):
     """Return the weights of a graph's edges, without duplicates, their ends, and the number of vertices."""
-    if type(graph) is not _SparseVar and not _sparse.issparse(graph):
+    if type(graph) is not _arrays.SparseVar and not _sparse.issparse(graph):
         graph = _from_list(graph)
         row, col = _np.nonzero(_np.asarray(_plain(graph)))
         return graph[row, col], row, col, _np.shape(graph)[0]
-    if type(graph) is _SparseVar:
+    if type(graph) is _arrays.SparseVar:
         return *graph.tocsr().triplets, graph.shape[0]
-    return *_entries_of(graph.tocsr()), graph.shape[0]
+    return *_arrays.entries_of(graph.tocsr()), graph.shape[0]
 
 
 def _graph(weights, row, col, n):
@@ -48,11 +41,11 @@ def laplacian(
         raise _UnsupportedFunctionError(
             f"scipy.sparse.csgraph.laplacian with form={form!r} has no derivative rule{_at()}: use form='array'"
         )
-    is_sparse = type(csgraph) is _SparseVar or _sparse.issparse(csgraph)
+    is_sparse = type(csgraph) is _arrays.SparseVar or _sparse.issparse(csgraph)
     entries, row, col, n = _edges(csgraph)
     if symmetrized:
         both = _np.concatenate([entries, entries]), _np.r_[row, col], _np.r_[col, row]
-        entries, row, col = _SparseVar(*both, (n, n), _sparse.coo_array).tocsr().triplets
+        entries, row, col = _arrays.SparseVar(*both, (n, n), _sparse.coo_array).tocsr().triplets
     beside = row != col
     entries, row, col = entries[beside] * 1.0, row[beside], col[beside]
     kept = _rules.Pattern(row, col, (n, n), None)
@@ -65,8 +58,8 @@ def laplacian(
         scale = _np.where(isolated, 1.0, _np.sqrt(_np.where(isolated, 1.0, degree)))
         entries, diagonal = entries / scale[row] / scale[col], 1.0 - isolated
     entries = _np.concatenate([-entries, diagonal])
-    cls = csgraph.cls if type(csgraph) is _SparseVar else type(csgraph) if is_sparse else _sparse.coo_array
-    found = _made(entries, _np.r_[row, places], _np.r_[col, places], (n, n), cls)
+    cls = csgraph.cls if type(csgraph) is _arrays.SparseVar else type(csgraph) if is_sparse else _sparse.coo_array
+    found = _arrays.made(entries, _np.r_[row, places], _np.r_[col, places], (n, n), cls)
     found = found.tocoo() if is_sparse else found.toarray()
     return (found, scale) if return_diag else found
 
@@ -75,10 +68,8 @@ def _lengths(name):
     """Return a function for lengths of shortest paths."""
     original = getattr(_scipy, name)
 
-    @_functools.wraps(original, updated=())
+    @_if_traced(_scipy, name)
     def call(csgraph, *args, **options):
-        if not _holds_traced((csgraph, *args, *options.values())):
-            return original(csgraph, *args, **options)
         given = dict(zip(_POSITIONAL[name], args)) | options
         wanted, unweighted = given.pop("return_predecessors", False), given.get("unweighted", False)
         if given.get("min_only"):
@@ -117,7 +108,6 @@ def _path_matrix(before, sources, row, col, n, directed, plain):
     return _sparse.csr_array((_np.ones(len(rows)), (rows, columns)), shape=(len(sources) * n, len(row)))
 
 
-
 _POSITIONAL = {
     "shortest_path": ("method", "directed", "return_predecessors", "unweighted", "overwrite", "indices"),
     "dijkstra": ("directed", "indices", "return_predecessors", "unweighted", "limit", "min_only"),
@@ -134,7 +124,7 @@ def minimum_spanning_tree(csgraph, overwrite=False):
     weights, row, col, n = _edges(csgraph)
     tree = _scipy.minimum_spanning_tree(_graph(weights, row, col, n)).tocoo()
     chosen = _np.isin(row * n + col, tree.row.astype(int) * n + tree.col)
-    return _made(weights[chosen] * 1.0, row[chosen], col[chosen], (n, n), _sparse.csr_array)
+    return _arrays.made(weights[chosen] * 1.0, row[chosen], col[chosen], (n, n), _sparse.csr_array)
 
 
 #: functions that return vertices, masks or integers

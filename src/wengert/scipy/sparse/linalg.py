@@ -4,8 +4,6 @@ Iterative solvers have the derivative of the exact solution, by a second solutio
 method and the same tolerance.
 """
 
-from __future__ import annotations
-
 import functools as _functools
 import operator as _operator
 
@@ -14,21 +12,16 @@ import scipy.sparse as _sparse
 import scipy.sparse.linalg as _scipy
 
 from wengert import api as _api
+from wengert.core.dispatch import sparse_arrays as _arrays
 from wengert.core.dispatch.dispatch import from_list as _from_list
-from wengert.core.dispatch.sparse_arrays import SparseVar as _SparseVar
-from wengert.core.dispatch.sparse_arrays import class_of as _class_of
-from wengert.core.dispatch.sparse_arrays import entries_of as _entries_of
-from wengert.core.dispatch.sparse_arrays import made as _traced_array
 from wengert.core.frames import at as _at
 from wengert.core.levels import is_tracing as _is_tracing
-from wengert.core.operands.var import is_traced as _is_traced
-from wengert.core.operands.var import plain as _plain
+from wengert.core.operands import var as _var
 from wengert.deferred import deferred as _deferred
 from wengert.errors import ConvergenceError as _ConvergenceError
 from wengert.errors import UnsupportedFunctionError as _UnsupportedFunctionError
+from wengert.implicit import theorem as _theorem
 from wengert.implicit.stripped import stripped as _stripped
-from wengert.implicit.theorem import implicit as _implicit
-from wengert.implicit.theorem import plain_function as _plain_function
 from wengert.rules.scipy import sparse as _rules
 from wengert.scipy import copies as _copies
 from wengert.scipy import namespace as _namespace
@@ -42,8 +35,8 @@ _linalg = _deferred("wengert.scipy.linalg")  # few programs need it, and it take
 
 def _entries(A):
     """Return the entries, indices and shape of a sparse or dense matrix, and SciPy's format for it."""
-    if type(A) is _SparseVar or _sparse.issparse(A):
-        return *_entries_of(A), A.shape, A.format if A.format in ("csr", "csc") else "csc"
+    if type(A) is _arrays.SparseVar or _sparse.issparse(A):
+        return *_arrays.entries_of(A), A.shape, A.format if A.format in ("csr", "csc") else "csc"
     A = _from_list(A)
     row, col = map(_np.ravel, _np.indices(_np.shape(A)))
     return _np.ravel(A), row, col, _np.shape(A), "csc"
@@ -52,7 +45,7 @@ def _entries(A):
 def _solved(A, b, name, solve, is_direct=False, solve_derived=None):
     """Solve a system by SciPy's ``solve(A, b)``, for one right-hand side or several."""
     entries, *pattern = _entries(A)
-    if type(b) is _SparseVar or _sparse.issparse(b):
+    if type(b) is _arrays.SparseVar or _sparse.issparse(b):
         raise _UnsupportedFunctionError(
             f"scipy.sparse.linalg.{name} with a sparse right-hand side has no derivative rule{_at()}: pass b.toarray()"
         )
@@ -117,19 +110,19 @@ def _plain_operator(A):
 
     def adjoint(y):
         try:
-            return _plain(A.rmatvec(y))
+            return _var.plain(A.rmatvec(y))
         except NotImplementedError:
-            return _plain_function(_transposed_product)(A, y)
+            return _theorem.plain_function(_transposed_product)(A, y)
 
-    matvec = _plain_function(_product(A))
-    return _scipy.LinearOperator(A.shape, matvec, _plain_function(adjoint), dtype=_np.float64)
+    matvec = _theorem.plain_function(_product(A))
+    return _scipy.LinearOperator(A.shape, matvec, _theorem.plain_function(adjoint), dtype=_np.float64)
 
 
 def _solved_by_operator(A, b, name, solve, solve_derived):
     """Solve a system whose matrix is known by its products only; the adjoint system is solved by the same method."""
     b = _np.reshape(_from_list(b), -1)
     plain, product = _plain_operator(A), _product(A)
-    x = solve(plain, _plain(b))
+    x = solve(plain, _var.plain(b))
 
     def residual(x):
         return product(x) - b
@@ -138,7 +131,7 @@ def _solved_by_operator(A, b, name, solve, solve_derived):
         return solve_derived(A, b, A is not plain)
 
     name = f"scipy.sparse.linalg.{name}"
-    return _implicit(residual, x, name=name, jac=lambda x: plain, linsolve=linsolve, polish=False)[0]
+    return _theorem.implicit(residual, x, name=name, jac=lambda x: plain, linsolve=linsolve, polish=False)[0]
 
 
 def _iterative(name):
@@ -198,10 +191,8 @@ def _least_squares(name, others_of):
     """Return a least-squares solver; `others_of` says which norm each further result is, "" for a count."""
     original = getattr(_scipy, name)
 
-    @_functools.wraps(original, updated=())
+    @_if_traced(_scipy, name)
     def call(A, b, damp=0.0, *args, **options):
-        if not _holds_traced((A, b, damp, *args, *options.values())):
-            return original(A, b, damp, *args, **options)
         if _is_operator(A) or _holds_traced((*args, *options.values())) or "x0" in options:
             raise _UnsupportedFunctionError(
                 f"scipy.sparse.linalg.{name} has a derivative in the entries of A, in b and in damp, without x0="
@@ -218,9 +209,9 @@ def _least_squares(name, others_of):
             found.append(original(*plain_system, *args, **options))
             return found[0][0]
 
-        A_plain = _sparse.coo_array((_plain(entries), (row, col)), (m, n)).asformat(format)
-        plain_system = A_plain, _plain(b), _plain(damp)
-        if _is_traced(damp) or damp:
+        A_plain = _sparse.coo_array((_var.plain(entries), (row, col)), (m, n)).asformat(format)
+        plain_system = A_plain, _var.plain(b), _var.plain(damp)
+        if _var.is_traced(damp) or damp:
             entries = _np.concatenate([entries * 1.0, damp * _np.ones(n)])
             row, col = _np.r_[row, m + _np.arange(n)], _np.r_[col, _np.arange(n)]
             b, m = _np.concatenate([b, _np.zeros(n)]), m + n
@@ -384,7 +375,7 @@ def factorized(A):
 
 
 def _dense(A):
-    return A.toarray() if type(A) is _SparseVar or _sparse.issparse(A) else _from_list(A)
+    return A.toarray() if type(A) is _arrays.SparseVar or _sparse.issparse(A) else _from_list(A)
 
 
 def _expm_multiply(A, B, *options):
@@ -414,11 +405,9 @@ def _of_dense(name, fun):
     """Return a function of a dense matrix, applied to a sparse one; the result has no sparsity."""
     original = getattr(_scipy, name)
 
-    @_functools.wraps(original, updated=())
+    @_if_traced(_scipy, name)
     def call(A, *args):
-        if not _holds_traced((A, *args)):
-            return original(A, *args)
-        if type(A) is not _SparseVar:
+        if type(A) is not _arrays.SparseVar:
             return fun(A, *args)
 
         def plain(A_dense):
@@ -427,7 +416,7 @@ def _of_dense(name, fun):
 
         y = _namespace.with_value(fun(_dense(A), *args), _namespace.computed(plain, _dense(A)))
         row, col = map(_np.ravel, _np.indices(A.shape))
-        return _traced_array(_np.ravel(y), row, col, A.shape, _class_of(A))
+        return _arrays.made(_np.ravel(y), row, col, A.shape, _arrays.class_of(A))
 
     return call
 

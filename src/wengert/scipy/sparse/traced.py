@@ -19,11 +19,11 @@ def holds_traced(x: Any) -> bool:
     return type(x) is SparseVar or var.is_traced(x) or isinstance(x, Lifted)
 
 
-def if_traced(module: types.ModuleType) -> Callable:
-    """Decorate a replacement that handles traced arguments; other calls go to the function of `module`."""
+def if_traced(module: types.ModuleType, name: str = "") -> Callable:
+    """Decorate a replacement that handles traced arguments; other calls go to the function of `module` of that name."""
 
     def decorate(body):
-        original = getattr(module, body.__name__)
+        original = getattr(module, name or body.__name__)
 
         @functools.wraps(original, updated=())
         def call(*args, **options):
