@@ -100,18 +100,10 @@ class LazyClass:
 def second_copy(name: str, **names: Any) -> types.ModuleType:
     """Execute the source of a SciPy module once more, with differentiable functions in place of registered ones.
 
-    Parameters
-    ----------
-    name : str
-        Name of a module written in Python, such as ``"scipy.signal._signaltools"``.
-    **names
-        Further replacements of names in the module.
-
-    Notes
-    -----
-    Imports in the copy, including those inside functions, yield `wengert.numpy` for NumPy, proxies for functions with a
-    rule, the classes of mirrors, and other second copies where they exist.
-    Helpers for the array API are copied automatically, with `wengert.numpy` as the namespace of traced arrays.
+    The module is written in Python, such as ``"scipy.signal._signaltools"``; `names` are further replacements of names
+    in it. Imports in the copy, including those inside functions, yield `wengert.numpy` for NumPy, proxies for functions
+    with a rule, the classes of mirrors, and other second copies where they exist. Helpers for the array API are copied
+    automatically, with `wengert.numpy` as the namespace of traced arrays.
     """
     with registration.lock:
         if name not in _copies:
@@ -138,7 +130,7 @@ def _execute(name, names):
     space |= {_PRIVATE + name: follow.REGISTERED[id(called)][1] for name, called in _calls().items()}
     space[_GIVEN] = names
     exec(_code_of(pathlib.Path(original.__file__)), space)
-    space.update(_in_array_api(space), **names)
+    space.update({name: ours for name, ours in _HELPERS.items() if name in space}, **names)
     functions.copied.update(x for x in space.values() if isinstance(x, type) and x.__module__ == name)
 
 
@@ -357,19 +349,6 @@ def _is_array_api(name):
     )
 
 
-def _in_array_api(space):
-    """Return our versions of the helpers that a module defines or imports."""
-    return {name: fun for name, fun in _HELPERS.items() if name in space}
-
-
-def _array_namespace(*arrays, **options):
-    return wengert.numpy
-
-
-def _is_numpy(namespace):
-    return namespace is wengert.numpy
-
-
 def _apply_where(cond, args, f1, f2=None, /, *, fill_value=None, kwargs=None, xp=None):
     """``array_api_extra.apply_where`` without selecting elements, so that a program can contain it."""
     args = args if isinstance(args, tuple) else (args,)
@@ -377,9 +356,7 @@ def _apply_where(cond, args, f1, f2=None, /, *, fill_value=None, kwargs=None, xp
         return np.where(cond, f1(*args, **kwargs or {}), fill_value if f2 is None else f2(*args, **kwargs or {}))
 
 
-def _asarray_validated(
-    a, check_finite=True, sparse_ok=False, objects_ok=False, mask_ok=False, as_inexact=False
-):
+def _asarray_validated(a, check_finite=True, sparse_ok=False, objects_ok=False, mask_ok=False, as_inexact=False):
     a = wengert.numpy.asarray_chkfinite(a) if check_finite else wengert.numpy.asarray(a)
     return a.astype(np.float64) if as_inexact and a.dtype.kind not in "fc" else a
 
@@ -394,10 +371,6 @@ def _lazyselect(condlist, choicelist, arrays, default=0):
         for cond, choice in zip(reversed(condlist), reversed(choicelist)):
             y = np.where(cond, choice(*arrays), y)
     return np.reshape(y, shape)
-
-
-def _get_nan(*data, **options):
-    return np.float64(np.nan)
 
 
 def _contains_nan(a, nan_policy="propagate", **options):
@@ -434,8 +407,11 @@ class _At:
 
 _UPDATES = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide, "power": np.power}
 _UPDATES |= {"min": np.minimum, "max": np.maximum}
-_HELPERS = {"array_namespace": _array_namespace, "is_numpy": _is_numpy, "is_numpy_namespace": _is_numpy}
+#: our versions of helpers that modules define or import
+_HELPERS = dict.fromkeys(("is_numpy", "is_numpy_namespace"), lambda namespace: namespace is wengert.numpy)
+_HELPERS["array_namespace"] = lambda *arrays, **options: wengert.numpy
+_HELPERS["_get_nan"] = lambda *data, **options: np.float64(np.nan)
 _HELPERS |= {"apply_where": _apply_where, "at": _At, "_asarray_validated": _asarray_validated}
 _HELPERS["xp_capabilities"] = lambda *args, **options: lambda fun: fun  # it writes documentation
 _HELPERS["sinc"] = lambda x, /, *, xp=None: np.sinc(x)
-_HELPERS |= {"_contains_nan": _contains_nan, "_get_nan": _get_nan, "_lazyselect": _lazyselect}
+_HELPERS |= {"_contains_nan": _contains_nan, "_lazyselect": _lazyselect}

@@ -13,8 +13,6 @@ for _name in ("fftfreq", "rfftfreq"):
     _registry.composed(getattr(_fft, _name), getattr(_numpy.fft, _name))
 
 #: context managers and back-end settings
-_PLAIN = frozenset(
-    "register_backend set_backend set_global_backend set_workers skip_backend".split()
-)
+_PLAIN = frozenset("register_backend set_backend set_global_backend set_workers skip_backend".split())
 
 _namespace.install("fft")

@@ -52,9 +52,7 @@ class complex_ode(_Refusing, _plain.complex_ode):
 
 _rules = _copies.second_copy("scipy.integrate._quadrature")
 _integrate = _Functions("scipy.integrate")
-for _name in (
-    "cumulative_simpson cumulative_trapezoid fixed_quad newton_cotes qmc_quad romb simpson trapezoid"
-).split():
+for _name in "cumulative_simpson cumulative_trapezoid fixed_quad newton_cotes qmc_quad romb simpson trapezoid".split():
     _composed(getattr(_integrate, _name), getattr(_rules, _name))
 
 #: solvers and warnings; solvers refuse traced values themselves

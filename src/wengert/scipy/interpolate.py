@@ -4,8 +4,6 @@ Classes are second copies of SciPy's, with formulas in place of the compiled fun
 of a derivative are converted where followed code finds them.
 """
 
-from __future__ import annotations
-
 import importlib as _importlib
 import inspect as _inspect
 
@@ -38,8 +36,10 @@ def _gbsv(kl, ku, ab, b, **options):
 
 
 def _lapack(names, arrays=(), **options):
-    return (_gbsv,) if tuple(names) == ("gbsv",) else _importlib.import_module("scipy.linalg").get_lapack_funcs(
-        names, arrays, **options
+    return (
+        (_gbsv,)
+        if tuple(names) == ("gbsv",)
+        else _importlib.import_module("scipy.linalg").get_lapack_funcs(names, arrays, **options)
     )
 
 
@@ -91,6 +91,7 @@ _copies = [_polyint, _bsplines, _fitpack_py, _pieces, _cubic, _splines, _grids]
 
 def _scipy(name):
     return getattr(_importlib.import_module("scipy.interpolate"), name)
+
 
 # ---- splines through data
 
@@ -358,7 +359,6 @@ def _fill_spline(spline, name, x, y, w, options):
 
 
 def _roots(self):
-    """Return the zeros of a cubic spline."""
     if self._eval_args[2] != 3:
         raise NotImplementedError("finding roots unsupported for non-cubic splines")
     return _sproot(self._eval_args)
@@ -445,15 +445,12 @@ class RBFInterpolator(_radial.RBFInterpolator):
             with _np.errstate(divide="ignore", invalid="ignore"):  # logarithms at distance 0, which SciPy leaves out
                 super().__init__(y, d, smoothing=smoothing, epsilon=epsilon, **options)
         plain = [_plain(z) for z in (y, d, smoothing, epsilon)]
-        self._plain = _scipy("RBFInterpolator")(
-            plain[0], plain[1], smoothing=plain[2], epsilon=plain[3], **options
-        )
+        self._plain = _scipy("RBFInterpolator")(plain[0], plain[1], smoothing=plain[2], epsilon=plain[3], **options)
 
     def __call__(self, x):
         with _np.errstate(divide="ignore", invalid="ignore"):
             found = super().__call__(x) if self._local is None else self._from_neighbours(_numpy.asarray(x))
         return _namespace.with_value(found, self._plain(_plain(x)))
-
 
     def _from_neighbours(self, x):
         """Interpolate at each point between its nearest data."""
@@ -468,18 +465,10 @@ class RBFInterpolator(_radial.RBFInterpolator):
 
 def _radial_like(spline):
     """Convert an interpolator made by SciPy."""
-    if spline.neighbors is not None:
-        data = _np.reshape(spline.d, (-1, *spline.d_shape))
-        options = spline.smoothing, spline.kernel, spline.epsilon, _degree_of(spline)
-        return RBFInterpolator(spline.y, data, spline.neighbors, *options)
     data = _np.reshape(spline.d, (-1, *spline.d_shape))
-    return RBFInterpolator(
-        spline.y, data, None, spline.smoothing, spline.kernel, spline.epsilon, _degree_of(spline)
-    )
-
-
-def _degree_of(spline):
-    return -1 if len(spline.powers) == 0 else int(_np.max(_np.sum(spline.powers, axis=1)))
+    degree = -1 if len(spline.powers) == 0 else int(_np.max(_np.sum(spline.powers, axis=1)))
+    options = spline.neighbors, spline.smoothing, spline.kernel, spline.epsilon, degree
+    return RBFInterpolator(spline.y, data, *options)
 
 
 Rbf = _rbf.Rbf
@@ -536,23 +525,17 @@ class CloughTocher2DInterpolator(_Triangulated):
     def _within(self, simplex, weights, columns):
         corners = self.tri.simplices[simplex]
         places = _np.swapaxes(corners, 0, 1)
-        return _rules.clough_tocher(
-            self.tri.points[corners],
-            _rules.ratios(self.tri, simplex),
-            _np.transpose(weights),
-            columns[places],
-            self._gradients[places],
-        )
+        points, ratios = self.tri.points[corners], _rules.ratios(self.tri, simplex)
+        return _rules.clough_tocher(points, ratios, _np.transpose(weights), columns[places], self._gradients[places])
 
 
 class NearestNDInterpolator(_StandIn):
     """``scipy.interpolate.NearestNDInterpolator``: the value at the nearest of plain points."""
 
     def __init__(self, x, y, rescale=False, tree_options=None):
-        y = _dispatch.from_list(y)
-        self.values = y
-        x = _dispatch.from_list(x)
-        self._places = _scipy("NearestNDInterpolator")(_var.observed(x), _np.arange(len(y)), rescale, tree_options)
+        x, self.values = _dispatch.from_list(x), _dispatch.from_list(y)
+        places = _np.arange(len(self.values))
+        self._places = _scipy("NearestNDInterpolator")(_var.observed(x), places, rescale, tree_options)
 
     def __call__(self, *args, **options):
         found = _namespace.computed(lambda *args: self._places(*args, **options).astype(int), *args)
@@ -581,15 +564,12 @@ def _triangulated_like(x):
     """Convert an interpolator made by SciPy."""
     is_scaled = x.scale is not None
     points = x.tri.points * x.scale + x.offset if is_scaled else x.tri.points
-    return globals()[type(x).__name__](points, _values_of(x), x.fill_value, is_scaled)
+    values = _np.reshape(x.values, (len(x.tri.points), *x.values_shape)) if hasattr(x, "values_shape") else x.values
+    return globals()[type(x).__name__](points, values, x.fill_value, is_scaled)
 
 
 _objects.register_conversion(_scipy("LinearNDInterpolator"), _triangulated_like)
 _objects.register_conversion(_scipy("CloughTocher2DInterpolator"), _triangulated_like)
-
-
-def _values_of(x):
-    return _np.reshape(x.values, (len(x.tri.points), *x.values_shape)) if hasattr(x, "values_shape") else x.values
 
 
 PPoly, BPoly, NdPPoly, interp1d = _pieces.PPoly, _pieces.BPoly, _pieces.NdPPoly, _pieces.interp1d
@@ -614,8 +594,6 @@ _objects.register_objects(
 )
 
 #: classes without a rule, which refuse traced data themselves
-_PLAIN = frozenset(
-    "BivariateSpline interp2d".split()
-)
+_PLAIN = frozenset("BivariateSpline interp2d".split())
 
 _namespace.install("interpolate")

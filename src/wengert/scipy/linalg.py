@@ -15,25 +15,19 @@ _matrices = _copies.second_copy("scipy.linalg._special_matrices")
 for _name in "block_diag companion fiedler fiedler_companion leslie".split():
     _registry.composed(getattr(_la, _name), _inspect.unwrap(getattr(_matrices, _name)))  # without its loop over batches
 
-_registry.constant(
-    *[getattr(_la, name) for name in "bandwidth ishermitian issymmetric".split()],
-)
+_registry.constant(_la.bandwidth, _la.ishermitian, _la.issymmetric)
 _registry.constant(
     *[getattr(_la, name) for name in "dft hadamard helmert hilbert invhilbert invpascal pascal".split()], static=True
 )
 
-_ITERATION = "it rearranges an iteration's result; use scipy.linalg.eig, eigh or svd"
 for _name, _reason in {
-    "rsf2csf": _ITERATION,
-    "cdf2rdf": _ITERATION,
-    "qz": _ITERATION,
-    "ordqz": _ITERATION,
+    **dict.fromkeys(
+        ("rsf2csf", "cdf2rdf", "qz", "ordqz"), "it rearranges an iteration's result; use scipy.linalg.eig, eigh or svd"
+    ),
+    **dict.fromkeys(("qr_delete", "qr_insert", "qr_update"), "use scipy.linalg.qr of the new matrix"),
     "cossin": "use scipy.linalg.svd of the blocks",
     "matrix_balance": "its scales are powers of 2; pass the matrix itself on",
     "expm_cond": "write it with scipy.linalg.expm_frechet",
-    "qr_delete": "use scipy.linalg.qr of the new matrix",
-    "qr_insert": "use scipy.linalg.qr of the new matrix",
-    "qr_update": "use scipy.linalg.qr of the new matrix",
     "clarkson_woodruff_transform": "its sketch is random; multiply by a plain random matrix",
 }.items():
     if _la.has(_name) and callable(getattr(_la, _name)):

@@ -44,22 +44,13 @@ _compiled = {"_sigtools": _rules.Compiled}
 copies.copy_later("scipy.signal.windows._windows")
 _declare("scipy.signal.windows")
 _own = {"lfilter": _signal.lfilter, "sosfilt": _signal.sosfilt, "unique_roots": _rules.unique_roots}
-for _name, _names in {
-    "_arraytools": {},
-    "_polyutils": {},
-    "_waveforms": {},
-    "_filter_design": {},
-    "_fir_filter_design": _compiled,
-    "_lti_conversion": {},
-    "_ltisys": {},
-    "_signaltools": _compiled | _own,
-    "_savitzky_golay": {},
-    "_short_time_fft": {},
-    "_spectral_py": {},
-    "_czt": {},
-    "_spline_filters": {},
-}.items():
-    copies.copy_later(f"scipy.signal.{_name}", **_names)
+for _name in (
+    "_arraytools _czt _filter_design _lti_conversion _ltisys _polyutils _savitzky_golay _short_time_fft _spectral_py "
+    "_spline_filters _waveforms"
+).split():
+    copies.copy_later(f"scipy.signal.{_name}")
+copies.copy_later("scipy.signal._fir_filter_design", **_compiled)
+copies.copy_later("scipy.signal._signaltools", **_compiled, **_own)
 _declare("scipy.signal")
 lti, dlti, StateSpace, TransferFunction, ZerosPolesGain, ShortTimeFFT = (
     copies.LazyClass(getattr(_importlib.import_module("scipy.signal"), name))

@@ -31,8 +31,6 @@ for _name, _remedy in {
     globals()[_name] = namespace.refusing_class(getattr(_scipy, _name), _remedy)
 
 #: structures of plain points
-_PLAIN = frozenset(
-    "QhullError Rectangle convex_hull_plot_2d delaunay_plot_2d voronoi_plot_2d".split()
-)
+_PLAIN = frozenset("QhullError Rectangle convex_hull_plot_2d delaunay_plot_2d voronoi_plot_2d".split())
 
 namespace.install("spatial")

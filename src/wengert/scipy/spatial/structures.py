@@ -1,7 +1,5 @@
 """Trees and convex hulls of points: the structure is plain, distances and volumes have derivatives."""
 
-from __future__ import annotations
-
 import importlib
 import math
 
@@ -134,7 +132,6 @@ class Delaunay(StandIn):
 
     @classmethod
     def _like(cls, triangulation):
-        """Convert a triangulation made by SciPy."""
         found = object.__new__(cls)
         found.points, found._plain = triangulation.points, triangulation
         return found

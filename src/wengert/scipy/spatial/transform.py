@@ -3,8 +3,6 @@
 The class is SciPy's Python code with its own back end in the array API; the values are those of the compiled back end.
 """
 
-from __future__ import annotations
-
 import importlib as _importlib
 
 import numpy as _np

@@ -4,8 +4,6 @@ SciPy factorises a covariance matrix by its eigenvalues, which may be equal.  A 
 method instead; the values are SciPy's.
 """
 
-from __future__ import annotations
-
 import importlib
 
 import numpy as np
@@ -93,7 +91,6 @@ def _plain(x):
 
 
 def _replacement(name):
-    """Return the replacement of SciPy's distribution of the given name."""
     cls = type(getattr(_copy, name))
     methods = [m for m in ("pdf", "logpdf", "pmf", "logpmf", "entropy") if hasattr(cls, m)]
     return type(cls.__name__, (cls,), {m: _with_value(name, m) for m in methods} | {"rvs": _draw(name)})()
@@ -115,18 +112,11 @@ def _draw(name):
 
 def _normal_draws(mean=None, cov=1, size=1, random_state=None):
     """Draw as SciPy does, as a function of the mean and the covariance."""
-    mean, cov = _moments(mean, cov)
-    return np.squeeze(_rules.multivariate_normal_draws(mean, cov, size, random_state))[()]
-
-
-def _moments(mean, cov):
-    cov = dispatch.from_list(cov)
-    mean = dispatch.from_list(mean)
+    cov, mean = dispatch.from_list(cov), dispatch.from_list(mean)
     dim = np.shape(mean)[0] if np.ndim(mean) else np.shape(cov)[0] if np.ndim(cov) else 1
     mean = np.zeros(dim) if mean is None else np.reshape(mean, dim)
-    if np.ndim(cov) < 2:
-        cov = cov * np.eye(dim)
-    return mean, cov
+    cov = cov * np.eye(dim) if np.ndim(cov) < 2 else cov
+    return np.squeeze(_rules.multivariate_normal_draws(mean, cov, size, random_state))[()]
 
 
 _NAMES = (

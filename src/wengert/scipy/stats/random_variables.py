@@ -4,8 +4,6 @@ A quantity that SciPy integrates numerically is refused; an inverse that it sear
 equation that it solves.
 """
 
-from __future__ import annotations
-
 import importlib
 import math
 

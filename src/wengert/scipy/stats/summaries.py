@@ -1,7 +1,5 @@
 """Summary statistics, correlations and test statistics of ``scipy.stats``."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import types

@@ -3,15 +3,12 @@
 Quantiles that SciPy finds by iterations have the derivative of the equation cdf(x) = q.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 
 import numpy as np
 
 import wengert.numpy
-from wengert.core.dispatch import dispatch
 from wengert.core.frames import at
 from wengert.core.operands import var
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
@@ -23,12 +20,8 @@ infrastructure = copies.second_copy("scipy.stats._distn_infrastructure")
 generic = infrastructure.rv_generic
 
 
-def _without_documentation(self, *args, **options):
-    """Skip the docstrings of copies, which are never shown."""
-
-
-generic._construct_doc = generic._construct_default_doc = _without_documentation
-
+# the docstrings of copies are never shown
+generic._construct_doc = generic._construct_default_doc = lambda self, *args, **options: None
 
 #: SciPy's distributions, by the module and the name of their classes
 _ORIGINALS = {
@@ -72,10 +65,6 @@ def _fit(self, data, *args, **options):
     return getattr(importlib.import_module("scipy.stats"), self.name).fit(data, *args, **options)
 
 
-def _array(x):
-    return dispatch.stacked(x) if isinstance(x, (list, tuple)) and var.holds_traced(x) else x
-
-
 infrastructure.rv_continuous._ppf = _quantile
 infrastructure.rv_continuous.fit = _fit
 
@@ -102,7 +91,6 @@ _continuous = copies.second_copy(
 _continuous.nct_gen._cdf = lambda self, x, df, nc: rules.noncentral_t_cdf(x, df, nc)
 
 
-
 def _preprocessed(self, x, skew):
     """Return SciPy's result; the array of ones at its front can hold traced values."""
     ones, *others = _preprocess(self, x, skew)
@@ -124,7 +112,6 @@ _discrete = copies.second_copy("scipy.stats._discrete_distns", interp1d=_Interpo
 for _cls in {type(x) for x in vars(_continuous).values() if isinstance(x, infrastructure.rv_continuous)}:
     if "fit" in vars(_cls):
         _cls.fit = _fit
-
 
 
 def _survival(name, plain):
