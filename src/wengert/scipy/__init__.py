@@ -6,21 +6,9 @@
 from importlib import import_module as _import_module
 
 __all__ = [
-    "cluster",
-    "constants",
-    "fft",
-    "fftpack",
-    "integrate",
-    "interpolate",
-    "linalg",
-    "ndimage",
-    "optimize",
-    "signal",
-    "sparse",
-    "spatial",
-    "special",
-    "stats",
-]
+    "cluster", "constants", "fft", "fftpack", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal",
+    "sparse", "spatial", "special", "stats",
+]  # fmt: skip
 
 
 def __getattr__(name):

@@ -105,7 +105,6 @@ def solve_bvp(fun: Callable, bc: Callable, x: Any, y: Any, p: Any = None, *other
 
 
 def _run(name, fun, bc, mesh, y, p, options):
-    """Solve by SciPy on plain values."""
     x = np.asarray(plain_copy(mesh))
     options = {key: plain_function(value) if callable(value) else value for key, value in options.items()}
 
@@ -138,7 +137,6 @@ class _Collocation:
             self.mesh = mesh[0] + (found.x - start) / (end - start) * (mesh[-1] - mesh[0])
 
     def parts(self, z):
-        """Return the values at the mesh, and the parameters as arguments."""
         n = self.shape[0] * self.shape[1]
         return wnp.reshape(z[:n], self.shape), (z[n:],) if self.has_parameters else ()
 

@@ -1,7 +1,5 @@
 """Assignments and isotonic regression: the optimal choice is locally constant, and smooth values follow from it."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.optimize
 

@@ -101,7 +101,6 @@ def dense(A: Any) -> Any:
 
 
 def listed(constraints: Any) -> list:
-    """Return one or several constraints as a list."""
     return list(constraints) if isinstance(constraints, (list, tuple)) else [constraints]
 
 

@@ -4,8 +4,6 @@ Traced limits become parameters of the integrand, by a map of the box to the uni
 Jumps are looked for along lines parallel to the axes, through the smallest regions of the integral.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools
@@ -42,7 +40,6 @@ class _Box:
         return y * np.prod(length)
 
     def limits(self):
-        """Return the limits of the integral of this function."""
         return (np.zeros(len(self.a)), np.ones(len(self.a))) if self.is_mapped else (self.a, self.b)
 
 
@@ -140,6 +137,5 @@ def cubature(name, given):
 
 
 def _limits(x):
-    """Return limits as an array."""
     x = from_list(x)
     return x if var.is_traced(x) else np.asarray(x, dtype=float)

@@ -1,7 +1,5 @@
 """`scipy.optimize.elementwise`: many independent scalar roots and minima at once, with their derivatives."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.optimize import OptimizeResult, elementwise
 from scipy.optimize.elementwise import bracket_minimum, bracket_root

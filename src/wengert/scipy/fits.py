@@ -4,8 +4,6 @@ The parameters are a minimum of the sum of squares, see `wengert.scipy.minima`. 
 ``J.T @ J`` with the exact Jacobian of the residuals at the minimum; its numbers are SciPy's.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.optimize
 from scipy.optimize import OptimizeResult

@@ -28,16 +28,9 @@ from wengert.core.levels import caught
 from wengert.core.operands.var import holds_traced, is_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, LevelError, NonSmoothError, TracedValueError, UnsupportedFunctionError
+from wengert.implicit import theorem
 from wengert.implicit.factors import Diagonal
 from wengert.implicit.stripped import Abstracted, stripped
-from wengert.implicit.theorem import (
-    check_replayable,
-    in_derivative,
-    is_recorded,
-    plain_function,
-    plain_solver,
-    with_bits,
-)
 from wengert.program.integration import methods
 from wengert.program.integration.calls import SENSITIVITIES, SOLVER_OPTIONS
 from wengert.program.integration.events import GRAZING
@@ -162,15 +155,15 @@ def solve_ivp(
             f"solve_ivp: sensitivity={sensitivity!r}, but it must be one of {', '.join(map(repr, SENSITIVITIES))}"
         )
     call = dict(t_eval=t_eval, dense_output=dense_output, events=events, vectorized=vectorized, args=args, **options)
-    if not in_derivative():
+    if not theorem.in_derivative():
         return scipy.integrate.solve_ivp(fun, t_span, y0, method, **call)
-    if is_recorded() and (name := name_of(method)) in methods.NAMES:
+    if theorem.is_recorded() and (name := name_of(method)) in methods.NAMES:
         f = right_hand_side(fun, tuple(args or ()), vectorized, False)
         given = call | {"t_eval": None if t_eval is None else vector(t_eval), "sensitivity": sensitivity}
         return recorded_solution(
             "scipy.integrate.solve_ivp", f, tuple(t_span), vector(y0), name, given, math.inf if limit is None else limit
         )
-    check_replayable("scipy.integrate.solve_ivp")
+    theorem.check_replayable("scipy.integrate.solve_ivp")
     made = _Integration("scipy.integrate.solve_ivp", fun, t_span, y0, method, call, limit, sensitivity=sensitivity)
     return made.result()
 
@@ -215,7 +208,7 @@ def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *others: Any, **op
     >>> wg.grad(final, 0.5).round(6)                     # -2 exp(-rate)
     np.float64(-1.213061)
     """
-    if not in_derivative():
+    if not theorem.in_derivative():
         return scipy.integrate.odeint(func, y0, t, args, *others, **options)
     name = "scipy.integrate.odeint"
     given = _ODEINT.bind(func, y0, t, args, *others, **options)
@@ -226,14 +219,14 @@ def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *others: Any, **op
     tolerances = {key: 1.49012e-8 if options[key] is None else options[key] for key in ("rtol", "atol")}
     call = {"t_eval": None, "events": None, "dense_output": False, "vectorized": False, "args": args, **tolerances}
     call["max_step"] = options["hmax"] or np.inf
-    if is_recorded() and not (options["full_output"] or options["tcrit"]):
+    if theorem.is_recorded() and not (options["full_output"] or options["tcrit"]):
         f = right_hand_side(func, args, False, not options["tfirst"])
         given = call | {"t_eval": times[1:], "solver": {key: options[key] for key in SOLVER_OPTIONS}}
         y = recorded_solution(name, f, (times[0], times[-1]), vector(y0), "odeint", given, math.inf).y.T
         return wnp.concatenate([wnp.reshape(vector(y0), (1, -1)), y])
-    check_replayable(name)
+    theorem.check_replayable(name)
     Dfun, full_output, plain_args = options["Dfun"], options["full_output"], tuple(map(stripped, args))
-    options |= {"full_output": True, "Dfun": Dfun and plain_function(Dfun)}
+    options |= {"full_output": True, "Dfun": Dfun and theorem.plain_function(Dfun)}
     start, plain_times = np.asarray(plain_copy(vector(y0))), np.asarray(plain_copy(times))
 
     def run(f):
@@ -249,7 +242,7 @@ def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *others: Any, **op
     found = types.SimpleNamespace(t=plain_times, t_events=None)
     integration.derive(None, found, int(np.max(info["nfe"], initial=1)))
     y = wnp.concatenate([wnp.reshape(integration.y0, (1, -1)), integration.at(times[1:])])
-    y = with_bits(value, y) if holds_traced(y) else value
+    y = theorem.with_bits(value, y) if holds_traced(y) else value
     return (y, info) if full_output else y
 
 
@@ -259,9 +252,7 @@ _ODEINT = inspect.signature(scipy.integrate.odeint)
 class _Integration:
     """A call of an integrator within a derivative; `time_last` if the right-hand side is ``fun(y, t)``."""
 
-    def __init__(
-        self, name, fun, t_span, y0, method, call, memory=DEFAULT_MEMORY, time_last=False, sensitivity="auto"
-    ):
+    def __init__(self, name, fun, t_span, y0, method, call, memory=DEFAULT_MEMORY, time_last=False, sensitivity="auto"):
         self.name, self.sensitivity = name, sensitivity
         self.method = _METHODS.get(method, method) if isinstance(method, str) else method
         if self.method not in _METHODS.values():
@@ -275,7 +266,7 @@ class _Integration:
         self.memory, self.time_last = math.inf if limit is None else limit, time_last
         self.right_hand_side = functools.partial(right_hand_side, vectorized=call["vectorized"], time_last=time_last)
         self.f = self.right_hand_side(fun, self.args)
-        self.plain_f, self.jacobian = plain_function(self.f), plain_function(Jacobian(self.f, 1))
+        self.plain_f, self.jacobian = theorem.plain_function(self.f), theorem.plain_function(Jacobian(self.f, 1))
         self.span = tuple(t_span)
         self.plain_span = tuple(float(plain_copy(t)) for t in self.span)
         self.y0 = vector(y0)
@@ -327,7 +318,7 @@ class _Integration:
         options = (options or self.options) | {"method": Captured, "t_eval": times, "events": events}
         options["args"] = tuple(map(stripped, self.args)) or None
         if callable(options.get("jac")):
-            options["jac"] = plain_function(options["jac"])
+            options["jac"] = theorem.plain_function(options["jac"])
         y0 = np.asarray(plain_copy(self.y0))
 
         span, time_last = self.plain_span, self.time_last
@@ -392,7 +383,6 @@ class _Integration:
             self.states.append(state)
 
     def replay_report(self, solver):
-        """Report the replay of the steps of an integrator."""
         name = next(name for name, method in _METHODS.items() if isinstance(solver, method))
         taken = Taken(name, len(solver.log))
         why = "the right-hand side cannot be recorded, so its steps are replayed on traced values"
@@ -428,9 +418,8 @@ class _Integration:
                 return np.concatenate([slope, (np.asarray(plain_copy(near)) - slope) / eps])
 
             start = np.concatenate([y0, v0])
-            found = steps.logged(self.step_method(solver))(
-                rate, self.plain_span[0], start, self.plain_span[1], **options
-            )
+            method = next(method for method in steps.EXPLICIT if isinstance(solver, method))
+            found = steps.logged(method)(rate, self.plain_span[0], start, self.plain_span[1], **options)
             while found.status == "running":
                 found.step()
             return found
@@ -443,10 +432,6 @@ class _Integration:
                 "exist, or is too large. Change the method or the tolerances, or integrate up to an earlier time"
             )
         return found
-
-    def step_method(self, solver):
-        """Return SciPy's class of an integrator."""
-        return next(method for method in steps.EXPLICIT if isinstance(solver, method))
 
     @functools.cached_property
     def initial_state(self):
@@ -553,7 +538,7 @@ class _Integration:
         """Return times and states at them, with the bits of SciPy's."""
         if self.times is not None:
             t = self.times[: len(found.t)]
-            return t, with_bits(found.y, self.at(t).T) if len(found.t) else found.y
+            return t, theorem.with_bits(found.y, self.at(t).T) if len(found.t) else found.y
         states = iter(self.states if self.states and not self.has_own_steps else self.at(found.t[1:]))
         t, y = [self.span[0], *found.t[1:]], [self.y0, *(state for _, state in zip(found.t[1:], states))]
         if found.status == 1:
@@ -562,7 +547,7 @@ class _Integration:
             t[-1] = self.span[1]
             y[-1] = steps.advanced(self.f, self.plain_span[1], y[-1], t[-1] - self.plain_span[1])
         t = wnp.stack(t) if any(map(is_traced, t)) else found.t
-        return t, with_bits(found.y, wnp.stack(y, axis=1))
+        return t, theorem.with_bits(found.y, wnp.stack(y, axis=1))
 
     def event_results(self, found):
         """Return the times of events and the states there, as functions of the traced values."""
@@ -572,8 +557,8 @@ class _Integration:
         for event, times, states in zip(self.events, found.t_events, found.y_events):
             pairs = [self.event(event, time) for time in times]
             is_constant = not any(holds_traced(x) for pair in pairs for x in pair)
-            t_events.append(times if is_constant else with_bits(times, wnp.stack([t for t, _ in pairs])))
-            y_events.append(states if is_constant else with_bits(states, wnp.stack([y for _, y in pairs])))
+            t_events.append(times if is_constant else theorem.with_bits(times, wnp.stack([t for t, _ in pairs])))
+            y_events.append(states if is_constant else theorem.with_bits(states, wnp.stack([y for _, y in pairs])))
         return t_events, y_events
 
     def event(self, event, time):
@@ -596,9 +581,9 @@ class _Integration:
 
         k = int(self.step_of(time))
         start, end = (self.plain_span[0], *(self.direction * self.ends))[k : k + 2]
-        plain, slope = plain_function(event), self.plain_f(*at(time))
+        plain, slope = theorem.plain_function(event), self.plain_f(*at(time))
         args = tuple(map(stripped, self.args))
-        by_time, by_state = plain_function(Gradient(event, (0, 1)))(*at(time), *args)
+        by_time, by_state = theorem.plain_function(Gradient(event, (0, 1)))(*at(time), *args)
         rate = np.float64(by_time + by_state @ np.asarray(slope))
         size = max(abs(np.max(plain(*at(t), *args))) for t in (start, end))
         if not abs(rate * (end - start)) > GRAZING * size:
@@ -609,7 +594,6 @@ class _Integration:
         return rate
 
     def last_event(self, found, t_events, y_events):
-        """Return the time and the state of the event that ended the integration."""
         for index, times in enumerate(found.t_events):
             if len(times) and times[-1] == found.t[-1]:
                 return t_events[index][-1], y_events[index][-1]
@@ -623,12 +607,7 @@ class _TooMuchWork(Exception):
 class Solution(StandIn, of=scipy.integrate.OdeSolution):
     """The continuous solution, as `scipy.integrate.OdeSolution`, with derivatives.
 
-    Attributes
-    ----------
-    t_min, t_max : float
-        Interval of the interpolation.
-    ts : ndarray
-        Times between which the solution is one polynomial.
+    `t_min` and `t_max` are the ends of the interval, and `ts` are times between which the solution is one polynomial.
     """
 
     def __init__(self, integration, plain):
@@ -640,7 +619,7 @@ class Solution(StandIn, of=scipy.integrate.OdeSolution):
         times = wnp.reshape(from_list(t), (-1,))
         value = self._plain(np.asarray(plain_copy(t)))
         y = self._integration.at(times)
-        return with_bits(value, y.T if np.ndim(t) else y[0])
+        return theorem.with_bits(value, y.T if np.ndim(t) else y[0])
 
     @property
     def interpolants(self):
@@ -679,15 +658,15 @@ def vector(x):
 
 def run_plain(run, *functions, prepare=lambda f: f):
     """Call `run`, outside of derivatives, with the functions on plain values; `prepare` wraps them if it may."""
-    run = plain_solver(run)
+    run = theorem.plain_solver(run)
     with caught(LevelError, TracedValueError):
         return run(*[prepare(stripped(f)) for f in functions])
-    return run(*map(plain_function, functions))  # they read traced values that `stripped` does not find
+    return run(*map(theorem.plain_function, functions))  # they read traced values that `stripped` does not find
 
 
 def _plain_event(event):
     """Return an event function on plain values, with the attributes that SciPy reads."""
-    plain = plain_function(event)
+    plain = theorem.plain_function(event)
     if plain is not event:
         plain.__dict__.update(getattr(event, "__dict__", {}))
     return plain

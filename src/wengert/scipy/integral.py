@@ -50,19 +50,11 @@ MAX_TANGENTS = 32
 
 
 class Integrand:
-    """A function of x whose traced values are arguments.
+    """A function of x, ``f(x, *args)``, whose traced values are arguments.
 
-    Parameters
-    ----------
-    f : callable
-        ``f(x, *args)``; may hold traced values.
-    args : tuple
-    is_batched : bool
-        Whether f takes many points at once, along the first axis of x and of its result.
-    point : tuple of str and float, optional
-        Name of the function that integrates, and a point where a function of one number may be traced.
-    is_nested : bool
-        Whether f integrates, so that its partials are faster in C even if f is traced for one integral.
+    With `is_batched`, f takes many points at once, along the first axis of x and of its result. `point` is the name of
+    the function that integrates, and a point where a function of one number may be traced. With `is_nested`, f
+    integrates, so that its partials are faster in C even if f is traced for one integral.
     """
 
     #: number of differentiations
@@ -298,19 +290,14 @@ def parted(p: Any, shapes: list) -> list:
 class Integral(OwnRule):
     """An integral as a differentiable function of its operands: the traced limits, then the values of the integrand.
 
-    Parameters
-    ----------
-    integrand : Integrand or Partials
-    limits : tuple
-        The two limits; None for one that is an operand.
-    method : object
-        ``method.value(integrand, values, a, b)`` integrates the user's function and returns the result, a scalar or a
-        1-D array, and the rest of SciPy's result, which is kept as ``method.rest``.
-        ``method.examined(integrand, values, a, b)`` raises if Leibniz's rule does not hold, and returns the breakpoints
-        `points` for ``method.partials(f, a, b, count, points)``, which integrates a function with a 1-D array of
-        `count` elements.  ``method.weight(x)`` returns the weight at a limit.
-    has_error : bool
-        Whether the last element of the result is the error estimate, which differs in each replay of a program.
+    The two `limits` are None where one is an operand. With `has_error`, the last element of the result is the error
+    estimate, which differs in each replay of a program.
+
+    ``method.value(integrand, values, a, b)`` integrates the user's function and returns the result, a scalar or a 1-D
+    array, and the rest of SciPy's result, which is kept as ``method.rest``. ``method.examined(integrand, values, a,
+    b)`` raises if Leibniz's rule does not hold, and returns the breakpoints `points` for ``method.partials(f, a, b,
+    count, points)``, which integrates a function with a 1-D array of `count` elements. ``method.weight(x)`` returns the
+    weight at a limit.
     """
 
     def __init__(self, integrand: Any, limits: tuple, method: Any, has_error: bool = False):

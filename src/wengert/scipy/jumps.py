@@ -78,14 +78,8 @@ def jump_at(f: Callable, limit: float, inside: float) -> float:
 def moving_jump(f: Callable, changed: Callable, intervals: np.ndarray) -> float | None:
     """Return a point at which `f` jumps and that moves with the parameters; None if there is no such point.
 
-    Parameters
-    ----------
-    f : callable
-        Maps a float to a 1-D array.
-    changed : callable
-        Returns `f` at slightly changed parameters.
-    intervals : ndarray, shape (n, 2)
-        Subintervals of an adaptive rule.
+    `f` maps a float to a 1-D array, and ``changed()`` returns it at slightly changed parameters. The intervals, of
+    shape (n, 2), are the subintervals of an adaptive rule.
     """
     if not len(intervals):
         return None

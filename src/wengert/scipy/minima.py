@@ -23,16 +23,7 @@ from wengert.core.levels import forget, noted
 from wengert.core.operands.var import holds_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError, NonSmoothError, SingularJacobianError, UnsupportedFunctionError
-from wengert.implicit.conditions import (
-    Problem,
-    WeaklyActive,
-    degenerate_vertex,
-    ends_of_bounds,
-    guess,
-    identify,
-    moving_limits,
-    weak_vertex,
-)
+from wengert.implicit import conditions as optimality
 from wengert.implicit.limits import check_bounds
 from wengert.implicit.theorem import total_order, with_bits
 from wengert.scipy.constraints import Bounds, as_bounds, dense, read_constraints, with_derivatives
@@ -186,16 +177,10 @@ def scalar_valued(f, has_gradient=False):
 class Minimum:
     """A minimum that a solver found, as a function of traced values.
 
-    Attributes
-    ----------
-    x : ndarray or traced array
-        The solution, with the bits of `found`.
-    is_free : bool
-        True if no bound or constraint is active.
-    is_degenerate : bool
-        True at a vertex of a linear program where more constraints than variables are active.
-    refusal : WeaklyActive or None
-        Why the solution has no derivative, where the minimum value still has one of first order; with `has_value`.
+    The solution `x` has the bits of `found`. It `is_free` if no bound or constraint is active, and `is_degenerate` at a
+    vertex of a linear program where more constraints than variables are active. With `has_value`, `refusal` is the
+    `WeaklyActive` that says why the solution has no derivative, where the minimum value still has one of first order;
+    else None.
     """
 
     def __init__(
@@ -215,7 +200,7 @@ class Minimum:
         n = found.x.size
         if not is_linear:  # for these, the caller knows more about the elements of bounds
             check_bounds(call.name, bounds)
-        low, high = ends_of_bounds(bounds, n)
+        low, high = optimality.ends_of_bounds(bounds, n)
         constraints = read_constraints(constraints, found.x, call.name) if constraints else []
         if not constraints and np.all(np.isinf(plain_copy(low)) & np.isinf(plain_copy(high))):
             gradient = api.grad(phi)
@@ -223,7 +208,7 @@ class Minimum:
             self.x = call.solution(gradient, found.x, success, found.message, symmetric=True)
             return
         self.x = found.x
-        problem = Problem(phi, low, high, constraints, call.name)
+        problem = optimality.Problem(phi, low, high, constraints, call.name)
         if problem.reads_traced(found.x) or call.holds_traced:
             self._constrain(problem)
 
@@ -233,14 +218,14 @@ class Minimum:
         before = noted()
         moves_limits_only = self.is_linear and problem.reads_traced_limits_only(found.x)
         try:
-            if moves_limits_only and (refusal := weak_vertex(problem, found.x)):
+            if moves_limits_only and (refusal := optimality.weak_vertex(problem, found.x)):
                 raise refusal
-            solution = degenerate_vertex(problem, found.x) if self.is_linear else None
+            solution = optimality.degenerate_vertex(problem, found.x) if self.is_linear else None
             self.is_degenerate = solution is not None
-            if not self.is_degenerate and moves_limits_only and (refusal := moving_limits(problem, found.x)):
+            if not self.is_degenerate and moves_limits_only and (refusal := optimality.moving_limits(problem, found.x)):
                 raise refusal
             solution = solution or self._identified(problem)
-        except WeaklyActive as refusal:
+        except optimality.WeaklyActive as refusal:
             if not self.has_value or not (refusal.is_isolated or moves_limits_only):
                 raise
             forget(before)
@@ -279,14 +264,14 @@ class Minimum:
     def _identified(self, problem):
         call, x, success = self.call, self.found.x, self.found.success
         try:
-            return identify(problem, x, call.options["on_singular"])
+            return optimality.identify(problem, x, call.options["on_singular"])
         except (ConvergenceError, NonSmoothError, SingularJacobianError) as error:
             if not success:
                 call.fail(self._explained(problem))
             elif not isinstance(error, ConvergenceError) or call.options["on_failure"] == "raise":
                 raise
             self.found = OptimizeResult(self.found, success=False)
-            return guess(problem, x)
+            return optimality.guess(problem, x)
 
     def _explained(self, problem):
         """Return the solver's message, and which constraint is violated."""

@@ -30,16 +30,8 @@ from wengert.core.rebind.rebind import rebound
 from wengert.core.rebind.registration import register
 from wengert.deferred import deferred
 from wengert.errors import ConvergenceError, LevelError, TracedValueError, UnsupportedFunctionError
+from wengert.implicit import theorem
 from wengert.implicit.stripped import stripped
-from wengert.implicit.theorem import (
-    MIN_SLOPE,
-    Info,
-    check_replayable,
-    implicit,
-    in_derivative,
-    information,
-    is_recorded,
-)
 from wengert.transforms.custom import LinearMap
 
 solvers = deferred("wengert.implicit.recorded")
@@ -165,10 +157,10 @@ class Call:
         self.parameters = parameters
         self.arguments = arguments
         self.options = options
-        self.traced = in_derivative()
+        self.traced = theorem.in_derivative()
         self._errors: list[Exception] = []
-        self.info: Info | None = None  # of the solution that was differentiated
-        self._state: Info | None = None  # of the solution that was checked
+        self.info: theorem.Info | None = None  # of the solution that was differentiated
+        self._state: theorem.Info | None = None  # of the solution that was checked
         for key, allowed in OPTIONS.items():
             if not any(options[key] is value or options[key] == value for value in allowed):
                 raise ValueError(f"{self.name}: {key} is one of {', '.join(map(repr, allowed))}, not {options[key]!r}")
@@ -199,10 +191,9 @@ class Call:
     def is_recorded(self) -> bool:
         """Whether the program being recorded can contain this call with its options."""
         options = [self.options[name] for name in ("on_failure", "on_singular")]
-        return is_recorded() and options == ["raise", "raise"] and not self.returns_derivatives
+        return theorem.is_recorded() and options == ["raise", "raise"] and not self.returns_derivatives
 
     def __getitem__(self, name):
-        """Return an argument or its default."""
         return self.arguments[name] if name in self.arguments else self.parameters[name].default
 
     @property
@@ -215,7 +206,7 @@ class Call:
 
     def run(self, supply: Callable[[dict], None] | None = None, **forced: Any) -> Any:
         """Run SciPy on plain values; `supply` adds derivatives to the arguments."""
-        check_replayable(self.name)
+        theorem.check_replayable(self.name)
         arguments = {**self.arguments, **forced}
         if not self.traced:
             return self._scipy(arguments, supply)
@@ -300,7 +291,6 @@ class Call:
 
     @staticmethod
     def _wrapped(arguments, wrap):
-        """Wrap the functions of the unknowns in the arguments."""
         for name in _FUNCTIONS:
             if callable(arguments.get(name)):
                 arguments[name] = wrap(arguments[name])
@@ -319,7 +309,6 @@ class Call:
         return self.original(*first, **arguments)
 
     def refuse(self, error):
-        """Error for a function that cannot be traced, with a suggestion."""
         return type(error)(
             f"{self.name}: the function cannot be differentiated: {error}. "
             "Pass derivs='scipy' to leave derivatives to SciPy, which takes finite differences, or pass them yourself"
@@ -345,7 +334,7 @@ class Call:
                     f", the reciprocal condition number of the {derivative} is {self._state.rcond:.2g}, and Newton's "
                     f"method would change x by a relative {self._state.correction:.2g}"
                 )
-                if is_minimum and self._state.rcond == 0 and worst > MIN_SLOPE:
+                if is_minimum and self._state.rcond == 0 and worst > theorem.MIN_SLOPE:
                     text += "; the objective may be unbounded: add bounds or constraints, or check its sign"
             self.fail(text)
             if self.options["on_failure"] == "nan":
@@ -361,7 +350,7 @@ class Call:
                 warnings.filterwarnings("ignore", f"{self.name}: no solution", RuntimeWarning)
             plain = self._plain_residual() if residual is self.residual else None
             how["starts_traced"] = self.holds_traced
-            found, self.info = implicit(residual, x, name=self.name, plain=plain, **options, **how)
+            found, self.info = theorem.implicit(residual, x, name=self.name, plain=plain, **options, **how)
         return found
 
     def _is_close(self, residual, x, converged, is_minimum):
@@ -371,7 +360,7 @@ class Call:
         """
         if np.ndim(converged) or not 0 < np.size(x) <= MAX_CHECKED_UNKNOWNS or not np.isfinite(x).all():
             return False
-        self._state = information(residual, x, (), self.name, "auto", "auto", is_minimum)
+        self._state = theorem.information(residual, x, (), self.name, "auto", "auto", is_minimum)
         return self._state.correction <= CONVERGED_CORRECTION
 
     def fail(self, text: str, cause: Exception | None = None) -> None:

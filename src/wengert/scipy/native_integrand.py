@@ -18,17 +18,16 @@ import wengert.numpy as wnp
 from wengert.core.levels import Unrecorded, caught, outside
 from wengert.core.operands import var
 from wengert.errors import GuardError, LevelError, NonSmoothError, TracedValueError, UnsupportedFunctionError
-from wengert.implicit.recorded import sliced
+from wengert.implicit.recorded import program_of, sliced
 from wengert.program.derivatives import NotDerivable
 from wengert.program.integration.continuity import is_continuous, needed_values
 from wengert.program.integration.integrand import Callback
 from wengert.program.integration.system import inlined, parts_of
 from wengert.program.ir.ir import Listing, c_strides, kind_of, operands
 from wengert.program.ir.opcodes import Op
-from wengert.program.passes import pipeline
 from wengert.program.program import Program
 from wengert.program.record import trace_alone
-from wengert.program.signature import Form, Result, Slot
+from wengert.program.signature import Result, Slot
 from wengert.program.tracing.refusals import NotReplayable
 from wengert.program.tracing.trace import recording
 
@@ -40,33 +39,18 @@ MAX_SPARE = 4
 
 _FLOAT = np.dtype(float)
 
-#: errors of an integrand that cannot be recorded or derived
-_REFUSALS = (
-    NotDerivable,
-    NotReplayable,
-    Unrecorded,
-    GuardError,
-    LevelError,
-    NonSmoothError,
-    TracedValueError,
-    UnsupportedFunctionError,
-    np.linalg.LinAlgError,
-)
+#: errors of a function that cannot be recorded or derived
+REFUSALS = (NotDerivable, NotReplayable, Unrecorded, GuardError, LevelError, TracedValueError, UnsupportedFunctionError,
+            np.linalg.LinAlgError)  # fmt: skip
+_REFUSALS = (*REFUSALS, NonSmoothError)
 
 
 def native(f: Callable, values: list, x: float, name: str) -> Native | None:
     """Return the programs of an integrand and its partials; None if there are none.
 
-    Parameters
-    ----------
-    f : callable
-        The integrand as a function of x, on traced values, with one number as its result.
-    values : list
-        Traced values of the recording, all that f may read.
-    x : float
-        Where f is traced.
-    name : str
-        Name of SciPy's function, for messages.
+    `f` is the integrand as a function of x, on traced values, with one number as its result; it is traced at `x`.
+    `values` are the traced values of the recording, all that f may read, and `name` that of SciPy's function, for
+    messages.
     """
     around = recording.get()
     if around is None or around.exact or any(var.level_of(value) is not around.tape.level for value in values):
@@ -78,10 +62,8 @@ def native(f: Callable, values: list, x: float, name: str) -> Native | None:
         listing = _of_known(part, around.code.listing, leaves)
         if listing is None:
             return None
-        listing = pipeline.run("trace", listing, pipeline.Options(False, disabled=around.disabled)).code
         example = np.concatenate([np.ravel(v) for v in (x, *map(around.value, leaves))])
-        made = Program(f"{name}: integrand", listing, Form((example,), {}), Result(Slot(0)), False, [example])
-        made._disabled = around.disabled
+        made = program_of(around, f"{name}: integrand", listing, (example,))
         return Native(made) if _is_continuous(made) else None
     return None
 
@@ -149,13 +131,7 @@ def _is_continuous(program):
 
 
 class Native:
-    """The program of a continuous integrand, and those of its partial derivatives.
-
-    Parameters
-    ----------
-    program : Program
-        Maps ``[x, *p]`` to an array with one element.
-    """
+    """The programs of a continuous integrand, from ``[x, *p]`` to an array with one element, and of its partials."""
 
     def __init__(self, program: Program):
         self._programs: list = [program]

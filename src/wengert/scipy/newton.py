@@ -65,7 +65,6 @@ class Newton:
         return run, run.solve(equations, self.maxiter, callback)
 
     def message(self, status: int) -> str:
-        """Return the message of a status."""
         return MESSAGES[status].format(self.maxiter)
 
 

@@ -116,9 +116,7 @@ class NonlinearProgram:
         Limits of the constraints.
     """
 
-    def __init__(
-        self, objective: Callable, constraints: Any, x0: np.ndarray, bounds: Any, args: tuple, tier: str
-    ):
+    def __init__(self, objective: Callable, constraints: Any, x0: np.ndarray, bounds: Any, args: tuple, tier: str):
         self.x0, self.n = x0, x0.size
         self.low, self.high = ends_of_bounds(bounds, self.n)
         parts = [_read(constraint, args) for constraint in _listed(constraints)]
@@ -141,9 +139,9 @@ class NonlinearProgram:
         if self.m:
             self._nonzeros = _Latest(api.jacobian(value, sparse=self._pattern).values)
         else:  # one row, which reverse mode computes faster than a sparse matrix
-            slope = api.grad(api.compile(_first(h, objective), tier=tier))
+            slope = api.grad(api.compile(_followed(lambda x: h(x)[0], _name_of(objective)), tier=tier))
             self._nonzeros = _Latest(lambda x: slope(x)[self._slope_columns])
-        lagrangian = _lagrangian(h, objective)
+        lagrangian = _followed(lambda x, weights: weights @ h(x), f"lagrangian of {_name_of(objective)}")
         weights = np.ones(1 + self.m)
         self._triangle = _by_rows(sparse.tril(api.sparsity(lagrangian, x0, args=(weights,), order=2)))
         self._hessian = api.hessian(api.compile(lagrangian, tier=tier), sparse=self._triangle)
@@ -202,12 +200,7 @@ class NonlinearProgram:
             return into
 
         return {
-            "n": self.n,
-            "x_l": self.low,
-            "x_u": self.high,
-            "m": self.m,
-            "g_l": self.constraint_low,
-            "g_u": self.constraint_high,
+            **self._sizes_and_limits("x_l", "x_u", "g_l", "g_u"),
             "sparsity_indices_jac_g": self.jacobianstructure(),
             "sparsity_indices_h": self.hessianstructure(),
             "eval_f": self.objective,
@@ -219,15 +212,11 @@ class NonlinearProgram:
 
     def cyipopt(self) -> dict:
         """Return the keyword arguments of ``cyipopt.Problem``, whose `problem_obj` is this object."""
-        return {
-            "n": self.n,
-            "m": self.m,
-            "problem_obj": self,
-            "lb": self.low,
-            "ub": self.high,
-            "cl": self.constraint_low,
-            "cu": self.constraint_high,
-        }
+        return {"problem_obj": self, **self._sizes_and_limits("lb", "ub", "cl", "cu")}
+
+    def _sizes_and_limits(self, *names):
+        limits = self.low, self.high, self.constraint_low, self.constraint_high
+        return {"n": self.n, "m": self.m, **dict(zip(names, limits))}
 
     def scipy(self, method: Literal["trust-constr", "SLSQP"] = "trust-constr") -> dict:
         """Return the keyword arguments of ``scipy.optimize.minimize``.
@@ -273,22 +262,15 @@ class NonlinearProgram:
             weights[rows] = multipliers
             return self._symmetric(self.hessian(x, weights, 0.0))
 
-        return scipy.optimize.NonlinearConstraint(
-            lambda x: self.constraints(x)[rows],
-            self.constraint_low[rows],
-            self.constraint_high[rows],
-            jac=lambda x: self._jacobian(x)[rows],
-            hess=hess,
-        )
+        return self._constraint(rows, jac=lambda x: self._jacobian(x)[rows], hess=hess)
 
     def _dense(self, mask):
         """Return some constraints with a dense Jacobian; SLSQP treats equations and inequalities separately."""
-        return scipy.optimize.NonlinearConstraint(
-            lambda x: self.constraints(x)[mask],
-            self.constraint_low[mask],
-            self.constraint_high[mask],
-            jac=lambda x: self._jacobian(x).toarray()[mask],
-        )
+        return self._constraint(mask, jac=lambda x: self._jacobian(x).toarray()[mask])
+
+    def _constraint(self, rows, **derivatives):
+        low, high = self.constraint_low[rows], self.constraint_high[rows]
+        return scipy.optimize.NonlinearConstraint(lambda x: self.constraints(x)[rows], low, high, **derivatives)
 
     def _jacobian(self, x):
         return sparse.csr_array((self.jacobian(x), self.jacobianstructure()), shape=(self.m, self.n))
@@ -361,17 +343,6 @@ def _stacked(objective, args, parts):
         return concatenate(rows)
 
     return _followed(h, _name_of(objective))
-
-
-def _first(h, objective):
-    return _followed(lambda x: h(x)[0], _name_of(objective))
-
-
-def _lagrangian(h, objective):
-    def lagrangian(x, weights):
-        return weights @ h(x)
-
-    return _followed(lagrangian, f"lagrangian of {_name_of(objective)}")
 
 
 def _name_of(f):

@@ -15,13 +15,7 @@ from wengert.scipy.standin import ORIGINALS, is_stand_in
 
 
 def register_objects(*names: str) -> None:
-    """Convert instances of SciPy classes to those of their second copies wherever followed code meets them.
-
-    Parameters
-    ----------
-    *names : str
-        Dotted names of the classes.
-    """
+    """Convert instances of SciPy classes, given by dotted names, to those of their second copies in followed code."""
     for name in names:
         module, _, word = name.rpartition(".")
         cls = getattr(importlib.import_module(module), word, None)

@@ -26,10 +26,6 @@ class OftenCalled:
     """A function of plain values that is compiled once its calls have taken some time.
 
     Functions whose calls cannot be replayed, such as those with side effects, are called as before.
-
-    Parameters
-    ----------
-    f : callable
     """
 
     def __init__(self, f: Callable):

@@ -7,7 +7,6 @@ Their results are points, or tuples of a point, a value and counts; points and v
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -119,15 +118,8 @@ def _alone(call):
 
 
 def _minimum(
-    call: Any,
-    x: Any,
-    success: bool,
-    value: Callable,
-    bounds: Any = None,
-    constraints: Any = (),
-    message: str = "the solver reports failure",
-    has_stalled: bool = False,
-) -> Minimum:
+    call, x, success, value, bounds=None, constraints=(), message="the solver reports failure", has_stalled=False
+):
     found = OptimizeResult(x=np.ravel(x), success=bool(success), message=message)
     return Minimum(call, found, scalar_valued(value), bounds, constraints, has_stalled=has_stalled)
 
@@ -163,15 +155,5 @@ def _equations(name: str) -> Callable:
     return solver
 
 
-(
-    anderson,
-    broyden1,
-    broyden2,
-    diagbroyden,
-    excitingmixing,
-    linearmixing,
-    newton_krylov,
-) = map(
-    _equations,
-    ("anderson", "broyden1", "broyden2", "diagbroyden", "excitingmixing", "linearmixing", "newton_krylov"),
-)
+_ROOT_FINDERS = "anderson broyden1 broyden2 diagbroyden excitingmixing linearmixing newton_krylov".split()
+anderson, broyden1, broyden2, diagbroyden, excitingmixing, linearmixing, newton_krylov = map(_equations, _ROOT_FINDERS)

@@ -18,8 +18,6 @@ Within a derivative they are functions of all traced values that the user's func
 The start, the ends of a bracket, tolerances and options have no derivative, since the solution does not depend on them.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import warnings
@@ -71,57 +69,14 @@ from wengert.scipy.older_solvers import (
 from wengert.scipy.results import recorded_result, traced_result
 
 __all__ = [
-    "Bounds",
-    "LinearConstraint",
-    "NonlinearConstraint",
-    "anderson",
-    "basinhopping",
-    "bisect",
-    "brent",
-    "brenth",
-    "brentq",
-    "broyden1",
-    "broyden2",
-    "brute",
-    "curve_fit",
-    "diagbroyden",
-    "differential_evolution",
-    "direct",
-    "dual_annealing",
-    "excitingmixing",
-    "fixed_point",
-    "fmin",
-    "fmin_bfgs",
-    "fmin_cg",
-    "fmin_cobyla",
-    "fmin_l_bfgs_b",
-    "fmin_ncg",
-    "fmin_powell",
-    "fmin_slsqp",
-    "fmin_tnc",
-    "fminbound",
-    "fsolve",
-    "golden",
-    "isotonic_regression",
-    "least_squares",
-    "leastsq",
-    "linear_sum_assignment",
-    "linearmixing",
-    "linprog",
-    "lsq_linear",
-    "milp",
-    "minimize",
-    "minimize_scalar",
-    "newton",
-    "newton_krylov",
-    "nnls",
-    "quadratic_assignment",
-    "ridder",
-    "root",
-    "root_scalar",
-    "shgo",
-    "toms748",
-]
+    "Bounds", "LinearConstraint", "NonlinearConstraint", "anderson", "basinhopping", "bisect", "brent", "brenth",
+    "brentq", "broyden1", "broyden2", "brute", "curve_fit", "diagbroyden", "differential_evolution", "direct",
+    "dual_annealing", "excitingmixing", "fixed_point", "fmin", "fmin_bfgs", "fmin_cg", "fmin_cobyla",
+    "fmin_l_bfgs_b", "fmin_ncg", "fmin_powell", "fmin_slsqp", "fmin_tnc", "fminbound", "fsolve", "golden",
+    "isotonic_regression", "least_squares", "leastsq", "linear_sum_assignment", "linearmixing", "linprog",
+    "lsq_linear", "milp", "minimize", "minimize_scalar", "newton", "newton_krylov", "nnls", "quadratic_assignment",
+    "ridder", "root", "root_scalar", "shgo", "toms748",
+]  # fmt: skip
 
 
 def _share(arguments, function, slot, derivative):
@@ -236,7 +191,6 @@ def _recorded_root(call, takes_jacobian):
 
 
 def _flat_start(x0):
-    """Return the start as a 1-D array."""
     x0 = stacked(x0) if isinstance(x0, (list, tuple)) and holds_traced(x0) else x0
     x0 = x0 if holds_traced(x0) else np.asarray(x0)
     return np.reshape(x0, (-1,))

@@ -102,7 +102,6 @@ traced value as a limit.
 
 
 def _limit(name, x):
-    """Return a limit as a scalar."""
     if np.ndim(x) and np.size(x) != 1:
         raise ValueError(f"{name}: a limit is a scalar, not an array of shape {np.shape(x)}")
     return np.reshape(x, ()) if np.ndim(x) else x
@@ -155,7 +154,6 @@ class _Quad:
         return y
 
     def weight(self, x):
-        """Weight at a limit."""
         kind, wvar = self.options["weight"], self.options["wvar"]
         if kind is None:
             return None
@@ -259,7 +257,6 @@ def _check_jumps(name, integrand, values, intervals):
 
 
 def jump_error(name: str, place: str) -> NonSmoothError:
-    """Return the error for an integrand with a jump that moves."""
     return NonSmoothError(
         f"{name}: the integrand, or its derivative, jumps at {place}, and the jump moves with a traced value, "
         "which gives the integral a further term: split the integral there, with the traced location as a limit of "
@@ -318,7 +315,8 @@ def quad(name, given):
     if is_moved:
         return _with_moved_weight(name, func, args, a, b, given)
     if given.pop("complex_func"):
-        real, imag = (_part_of_quad(part, name, func, args, a, b, given) for part in (np.real, np.imag))
+        parts = (_integrand(name, _PartOf(part, func), args, a, b) for part in (np.real, np.imag))
+        real, imag = (_integrated(part, a, b, _Quad(name, given), given["full_output"]) for part in parts)
         rest = [real[1] + 1j * imag[1]]
         if given["full_output"]:
             rest.append({"real": real[2:], "imag": imag[2:]})
@@ -395,15 +393,7 @@ def _algebraic(name, func, args, a, b, options):
     return replaced_value(sign * y * h ** (alpha + beta + 1.0), value), *rest
 
 
-def _part_of_quad(part, name, func, args, a, b, options):
-    """Integrate the real or the imaginary part."""
-    integrand = _integrand(name, _PartOf(part, func), args, a, b)
-    return _integrated(integrand, a, b, _Quad(name, options), options["full_output"])
-
-
 class _PartOf:
-    """The real or imaginary part of a function."""
-
     def __init__(self, part, func):
         self.part, self.func = part, func
 
@@ -525,9 +515,7 @@ class _NQuad(_Quad):
     def value(self, integrand, values, a, b):
         inner, args, samples = integrand.first_parts(values)
         ranges = [*inner.ranges[:-1], (a, b)]
-        y, *rest = scipy.integrate.nquad(
-            inner.func, ranges, args=args, opts=inner.opts, full_output=self.full_output
-        )
+        y, *rest = scipy.integrate.nquad(inner.func, ranges, args=args, opts=inner.opts, full_output=self.full_output)
         if samples:
             samples.of(inner)(middle(a, b), *args)
             self.known = Known(a, b, values, None, samples)
@@ -559,7 +547,6 @@ def _nquad(name, func, ranges, args, opts, full_output=False):
 
 
 def _end(limit):
-    """Return a limit of an inner integral as a function."""
     return limit if callable(limit) else lambda *_: limit
 
 

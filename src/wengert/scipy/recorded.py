@@ -67,13 +67,8 @@ HYBRID_TOLERANCE = 1.49012e-08
 class Root(_Hybrid):
     """`scipy.optimize.root` with MINPACK's methods.
 
-    Parameters
-    ----------
-    options : dict
-    by_columns : bool
-        Whether the solver takes the transposed Jacobian.
-    has_jacobian : bool
-        Whether it is given the exact Jacobian, or takes finite differences as in the plain call.
+    With `by_columns`, the solver takes the transposed Jacobian; without `has_jacobian`, finite differences as in the
+    plain call.
     """
 
     def __init__(self, options: dict, by_columns: bool = False, has_jacobian: bool = True):
@@ -116,12 +111,8 @@ class Fsolve(_Hybrid):
 class _Scalar:
     """A solver of one equation, which runs without Python if its method and options allow that.
 
-    Attributes
-    ----------
-    method : str
-        Name of the solver.
-    tolerances : tuple or None
-        ``(xtol, rtol, maxiter)``; None for SciPy to raise an error about one of them.
+    `method` is its name, and `tolerances` are ``(xtol, rtol, maxiter)``, or None for SciPy to raise an error about one
+    of them.
     """
 
     method = ""
@@ -148,11 +139,9 @@ class _Scalar:
         return None if self.tolerances is None or self.method not in SCALAR_METHODS else self._native
 
     def starts_of(self, starts: tuple) -> tuple:
-        """Return two starts, given those of the call."""
         return starts if len(starts) == 2 else (starts[0], _second_start(starts[0], self.method))
 
     def outcome(self):
-        """Return the outcome of a solver that has converged."""
         return (True,)
 
     def _native(self, equations, *starts):

@@ -22,7 +22,7 @@ from wengert.core.dispatch.dispatch import from_list
 from wengert.core.operands.var import holds_traced, is_traced
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import GuardError
-from wengert.implicit.recorded import sliced
+from wengert.implicit.recorded import program_of, sliced
 from wengert.program.integration.builder import integration_row
 from wengert.program.integration.calls import Integration
 from wengert.program.integration.continuity import has_fixed_jumps
@@ -33,9 +33,6 @@ from wengert.program.integration.system import MissingBranch, System
 from wengert.program.ir.call import Call as ProgramCall
 from wengert.program.ir.call import Operand
 from wengert.program.ir.ir import c_strides, kind_of
-from wengert.program.passes import pipeline
-from wengert.program.program import Program
-from wengert.program.signature import Form, Result, Slot
 from wengert.program.tracing.refusals import NotHere, NotReplayable
 from wengert.program.tracing.trace import recording
 from wengert.scipy.results import recorded_result
@@ -64,23 +61,10 @@ def is_too_large(system: System, method: str) -> bool:
 def recorded_solution(name: str, f: Callable, span: tuple, y0: Any, method: str, call: dict, memory: float) -> Any:
     """Append an integration to the recording, and return its result, of SciPy's form.
 
-    Parameters
-    ----------
-    name : str
-        Name of the function, for error messages.
-    f : callable
-        The right-hand side as a function of time and state, on traced values.
-    span, y0, method : tuple, ndarray, str
-        Ends of the interval, initial state of shape (n,), and the name of the method.
-    call : dict
-        The other arguments of SciPy's function.
-    memory : float
-        Bytes for the steps in a reverse sweep.
-
-    Raises
-    ------
-    NotReplayable
-        If a program can't hold the integration.
+    `f` is the right-hand side as a function of time and state, on traced values; `span` holds the ends of the interval,
+    `y0` is the initial state of shape (n,), `method` a name, and `call` has the other arguments of SciPy's function.
+    `memory` limits the bytes for the steps in a reverse sweep. It raises `NotReplayable` if a program cannot hold the
+    integration.
     """
     around, is_complex = recording.get(), y0.dtype.kind == "c"
     times, is_last = call["t_eval"], call["t_eval"] is None
@@ -164,14 +148,7 @@ def with_time(f: Callable) -> Callable:
 class Last:
     """Stands for an array whose last axis, of all steps, has an unknown length: only the last items can be read.
 
-    Parameters
-    ----------
-    name : str
-        Name of the function, for error messages.
-    items : ndarray or scalar
-        The last items, possibly traced.
-    is_transposed : bool
-        Whether that axis is the first one.
+    They may be traced. With `is_transposed`, that axis is the first one.
     """
 
     def __init__(self, name: str, items: Any, is_transposed: bool = False):
@@ -220,13 +197,7 @@ class Last:
 class Dense(StandIn, of=scipy.integrate.OdeSolution):
     """Stands for the continuous solution, `scipy.integrate.OdeSolution`: each call is an integration.
 
-    Parameters
-    ----------
-    problem : _Recorded
-    span : ndarray
-        The ends of the interval, possibly traced.
-    is_complex : bool
-        Whether the states are pairs of real and imaginary parts.
+    The ends of the interval, `span`, may be traced. With `is_complex`, states are pairs of real and imaginary parts.
     """
 
     def __init__(self, problem: _Recorded, span: Any, is_complex: bool):
@@ -279,10 +250,7 @@ def _refuse(name, y0, times, method, call):
 def stepper_options(name: str, call: dict, n: int, is_complex: bool) -> dict:
     """Return the options of a stepper, from the arguments of SciPy's function, for `n` states.
 
-    Raises
-    ------
-    NotReplayable
-        If SciPy would warn of them or raise, or if the steppers do not know them.
+    It raises `NotReplayable` if SciPy would warn of them or raise, or if the steppers do not know them.
     """
     options = {key: x for key, x in call.items() if key not in _PLAIN}
     solver, sensitivity = options.pop("solver", {}), options.pop("sensitivity", "auto")
@@ -309,19 +277,8 @@ _TOLERANCES = (("rtol", 1e-3), ("atol", 1e-6))
 class _Recorded:
     """An initial value problem in a recording; its right-hand side and event functions are traced once.
 
-    Parameters
-    ----------
-    around : Recording
-    name : str
-        Name of the function, for error messages.
-    f : callable
-        The right-hand side as a function of time and state.
-    functions : list of callable
-        The event functions of time and state, with results of shape (1,).
-    y0 : ndarray
-        The initial state.
-    settings : tuple
-        Method, options and memory; see `wengert.program.integration.calls.Integration`.
+    `f` and the event functions take time and state; the results of the latter have shape (1,). `settings` are method,
+    options and memory; see `wengert.program.integration.calls.Integration`.
     """
 
     def __init__(self, around, name, f, functions, y0, settings):
@@ -352,13 +309,10 @@ class _Recorded:
 
     def program(self, part, x):
         """Return the program of a function of time, state and the values that are read."""
-        listing, exact = part.joined(self.around.code.listing, self.leaves), self.around.exact
-        listing = pipeline.run("trace", listing, pipeline.Options(exact, disabled=self.around.disabled)).code
+        listing = part.joined(self.around.code.listing, self.leaves)
         example = np.concatenate([np.ravel(v) for v in (x, *self.values)])
         name = f"{self.name}: {'right-hand side' if part in self.parts else 'event'}"
-        made = Program(name, listing, Form((example,), {}), Result(Slot(0)), exact, [example])
-        made._disabled = self.around.disabled
-        return made
+        return program_of(self.around, name, listing, (example,))
 
     def appended(self, make, row, times, start=None):
         """Append the call that `make` returns for a number of times; return the call and its result.
@@ -394,7 +348,6 @@ class _Recorded:
         return call, found
 
     def integration(self, size, **more):
-        """Return the integration with this number of times."""
         method, options, memory = self.settings
         shapes = [np.shape(v) for v in self.values]
         return shared_integration(
@@ -435,14 +388,8 @@ class _Recorded:
     def events(self, times, limits, directions):
         """Append the search for events.
 
-        Returns
-        -------
-        t_events, y_events : list of ndarray
-            For each event function its times, of shape (k,), and the states there, of shape (k, n).
-        ended_by : int or None
-            Which of them ended the integration.
-        taken : int
-            Number of output times up to the end.
+        It returns the times of the events of each function, arrays of shape (k,), and the states there, of shape (k,
+        n); the index of the function that ended the integration, or None; and the number of output times up to the end.
         """
         call, found = self.appended(
             lambda size: Events(self.integration(size), self.event_programs(times), limits, directions),
@@ -459,7 +406,6 @@ class _Recorded:
         return t_events, y_events, ended_by[0] if ended_by else None, call.taken
 
     def event_programs(self, times):
-        """Return the programs of the event functions."""
         x = np.concatenate([np.asarray(plain_copy(times))[:1], self.start])
         return [self.program(part, x) for part in self.event_parts]
 

@@ -59,8 +59,7 @@ class NotDifferentiated:
     def __getattr__(self, name):
         raise TracedValueError(self._message)
 
-    def __getitem__(self, index):
-        raise TracedValueError(self._message)
+    __getitem__ = __getattr__
 
 
 class RecordedResult(OptimizeResult):

@@ -13,25 +13,17 @@ import numpy as np
 
 import wengert.numpy as wnp
 from wengert.containers import plain_copy
-from wengert.core.levels import Unrecorded, caught, outside
+from wengert.core.levels import caught, outside
 from wengert.core.operands import var
-from wengert.errors import (
-    ConvergenceError,
-    GuardError,
-    LevelError,
-    NonSmoothError,
-    TracedValueError,
-    UnsupportedFunctionError,
-)
+from wengert.errors import ConvergenceError, GuardError, NonSmoothError
 from wengert.implicit.stripped import Abstracted
-from wengert.program.derivatives import NotDerivable
 from wengert.program.integration import methods
 from wengert.program.integration.calls import Integration, KinkError
 from wengert.program.integration.continuity import has_fixed_jumps
 from wengert.program.integration.shared import shared_integration, shared_system
 from wengert.program.record import trace_alone
-from wengert.program.tracing.refusals import NotReplayable
 from wengert.scipy.integral import joined, parted
+from wengert.scipy.native_integrand import REFUSALS
 from wengert.scipy.own_rule import OwnRule
 from wengert.scipy.recorded_integration import from_pairs, is_too_large, on_pairs, pairs, stepper_options, with_time
 from wengert.transforms.explain import remark
@@ -39,42 +31,20 @@ from wengert.transforms.explain import remark
 #: number of points at which the recorded right-hand side is compared with the function, and the largest difference
 CHECKED_POINTS, MAX_DEVIATION = 5, 1e-9
 
-#: errors that mean that the right-hand side has no program
-_REFUSALS = (
-    NotDerivable,
-    NotReplayable,
-    Unrecorded,
-    GuardError,
-    LevelError,
-    TracedValueError,
-    UnsupportedFunctionError,
-    np.linalg.LinAlgError,
-)
-
 _FLOAT, _COMPLEX = np.dtype(float), np.dtype(complex)
 
 
 def at_times(integration: Any, times: np.ndarray) -> tuple[Any, bool]:
-    """Return the solution at `times`, with derivatives, unless the right-hand side has no program.
+    """Return the solution at `times`, with derivatives, and whether the right-hand side can only jump at fixed times.
 
-    Parameters
-    ----------
-    integration : object
-        ``integration.right_hand_side(fun, args)`` is the right-hand side as a function of time and state;
-        ``integration.fun`` and ``integration.args`` may hold traced parameters, ``integration.plain_f`` is the
-        right-hand side on plain values, and ``integration.memory`` limits the bytes of the steps.
-        ``integration.sensitivity`` is the option of `solve_ivp`.
-        ``integration.plain_span`` and ``integration.initial_state`` are the interval and the state at its start.
-        The right-hand side is recorded in the first call; it is kept as ``integration.native``.
-    times : ndarray
-        In the order of the steps.
+    The solution has shape (len(times), n), with times in the order of the steps; it is traced if it depends on traced
+    values, and None if the right-hand side has no program.
 
-    Returns
-    -------
-    solution : ndarray, shape (len(times), n)
-        Traced if it depends on traced values. None if there is no program.
-    is_continuous : bool
-        Whether the right-hand side can only jump at fixed times.
+    ``integration.right_hand_side(fun, args)`` is the right-hand side as a function of time and state;
+    ``integration.fun`` and ``integration.args`` may hold traced parameters, ``integration.plain_f`` is the right-hand
+    side on plain values, and ``integration.memory`` limits the bytes of the steps. ``integration.sensitivity`` is the
+    option of `solve_ivp`. ``integration.plain_span`` and ``integration.initial_state`` are the interval and the state
+    at its start. The right-hand side is recorded in the first call; it is kept as ``integration.native``.
     """
     if not len(times):
         return None, False
@@ -128,13 +98,13 @@ class Native:
 
         def recorded(x):
             """Return the program of the branches that are taken at x, or None."""
-            with caught(*_REFUSALS), outside(), np.errstate(all="ignore"):
+            with caught(*REFUSALS), outside(), np.errstate(all="ignore"):
                 return trace_alone(rates, [x])
 
         program = recorded(np.concatenate([[self.span[0]], start, parameters]))
         if program is None:
             return
-        with caught(*_REFUSALS), outside(), np.errstate(all="ignore"):
+        with caught(*REFUSALS), outside(), np.errstate(all="ignore"):
             system = shared_system(program, start.size, recorded)
             if is_too_large(system, self.method):
                 return
@@ -161,7 +131,6 @@ class Native:
         return Solution(integration, every, active)
 
     def at(self, times):
-        """Return the solution at times."""
         solution = self.solution(self.system, times)
         y = solution(wnp.reshape(self.y, (1, -1)), wnp.reshape(self.p, (1, -1)))[0]
         return from_pairs(y) if self.is_complex else y
@@ -202,7 +171,6 @@ class _Function(OwnRule):
             ) from None
 
     def operands(self, start, parameters):
-        """Return the arguments of the integration that follow the times."""
         return [*start, *(parameters if self.integration.shapes else [])]
 
     def split(self, adjoints):
@@ -229,7 +197,6 @@ class Solution(_Function):
         return wnp.reshape(found[q:], (count, q, T, n))
 
     def pull(self, ybar, y, start, parameters):
-        """Return the adjoints of initial states and parameters."""
         return self.split(Adjoint(self.integration, self.times, self.active)(ybar, start, parameters))
 
 
@@ -251,12 +218,10 @@ class Adjoint(_Function):
         return wnp.concatenate([found[:size], found[2 * size : 2 * size + count]])
 
     def push(self, tangents, y, g, start, parameters):
-        """Return the tangents; those of the operands have a leading axis of directions."""
         found = [self.mixed(each[0], g, start, parameters, *each[1:]) for each in zip(*tangents)]
         return wnp.stack(found)
 
     def pull(self, w, y, g, start, parameters):
-        """Return the adjoints of the operands."""
         directions = self.split(w)
         mixed = self.mixed(np.zeros(np.shape(g)), g, start, parameters, *directions)
         tangents = [x[None] for x in directions]

@@ -19,14 +19,7 @@ ORIGINALS: dict[Any, type] = {}
 class StandIn:
     """Base of classes whose instances report in ``__class__`` the class that they stand for, so that code can test it.
 
-    Parameters
-    ----------
-    of : type, optional
-        The class for which a subclass stands.
-
-    Notes
-    -----
-    Where code calls ``x.__class__`` or reads from it, it gets our class.
+    A subclass names that class by ``of=``. Where code calls ``x.__class__`` or reads from it, it gets our class.
     Instances of subclasses that the user derives from ours report their own class.
     """
 

@@ -63,7 +63,6 @@ class Segment:
 
 
 def constant(t: float, y: Any) -> Segment:
-    """Return a segment of length zero."""
     return Segment(t, t, None, (y, np.zeros((0, np.size(y))), lambda times: np.zeros((len(times), 0))))
 
 
@@ -95,30 +94,15 @@ def _made(base, before, after):
     return type(base.__name__, (base,), {"_step_impl": _step_impl, "__init__": __init__})
 
 
-def _nothing(solver):
-    return ()
-
-
-def _order_and_size(solver):
-    return solver.order, solver.h_abs, solver.t
-
-
-def _end(solver):
-    return (solver.t,)
-
-
-def _end_and_stages(solver):
-    return solver.t, solver.Z
-
-
 def _end_and_orders(solver, order, size, t):
     h = abs(solver.t - t)
     return solver.t, np.copy(solver.y), order, h / size, solver.order, solver.h_abs / h
 
 
-_LOGGED = {method: _made(method, _nothing, _end) for method in (RK23, RK45, DOP853)}
-_LOGGED[Radau] = _made(Radau, _nothing, _end_and_stages)
-_LOGGED[BDF] = _made(BDF, _order_and_size, _end_and_orders)
+EXPLICIT = (RK23, RK45, DOP853)
+_LOGGED = {method: _made(method, lambda solver: (), lambda solver: (solver.t,)) for method in EXPLICIT}
+_LOGGED[Radau] = _made(Radau, lambda solver: (), lambda solver: (solver.t, solver.Z))
+_LOGGED[BDF] = _made(BDF, lambda solver: (solver.order, solver.h_abs, solver.t), _end_and_orders)
 
 
 def replayed(problem: Problem, t: float, y: Any, solver: Any) -> Iterator[tuple[Segment, Any]]:
@@ -155,7 +139,7 @@ def explicit_steps(method: type, f: Callable, t: float, y: Any, slope: Any, ends
         new = combination(y, h * b, slopes)
         slope = f(end, new)
         slopes.append(slope)
-        yield Segment(t, end, _partial(_interpolant_of, method, f, t, h, y, new, slopes)), new, slope
+        yield Segment(t, end, functools.partial(_interpolant_of, method, f, t, h, y, new, slopes)), new, slope
         t, y = end, new
 
 
@@ -179,10 +163,6 @@ def in_blocks(problem: Problem, t: float, y: Any, solver: Any, size: int, wanted
         y, slope, *found = checkpoint(functools.partial(block, first, ends[first - 1] if first else t))(y, slope)
         pieces += found
     return wnp.concatenate(pieces)
-
-
-def _partial(make, *args):
-    return lambda: make(*args)
 
 
 def _interpolant_of(method, f, t, h, y, new, slopes):
@@ -237,10 +217,10 @@ def radau(method, problem, t, y, solver):
             slopes = wnp.stack([problem.f(times[i], y + z[i]) for i in range(3)])
             return z - (h * RADAU) @ slopes
 
-        blocks = [problem.jacobian(times[i], _plain(y) + stages[i]) for i in range(3)]
+        blocks = [problem.jacobian(times[i], np.asarray(plain_copy(y)) + stages[i]) for i in range(3)]
         matrix = np.eye(3 * n) - np.block([[h * RADAU[i, j] * blocks[j] for j in range(3)] for i in range(3)])
         stages = solved_once(residual, stages, Matrix(matrix), problem.name)
-        yield Segment(t, end, _partial(collocation, t, h, y, stages)), y + stages[2]
+        yield Segment(t, end, functools.partial(collocation, t, h, y, stages)), y + stages[2]
         t, y = end, y + stages[2]
 
 
@@ -273,7 +253,7 @@ def bdf(method, problem, t, y, solver):
         differences = updated(differences, d, order, next_order)
         differences = rescaled(differences, next_order, next_scale)
         size = next_scale * h
-        yield Segment(t, end, _partial(backward, end, size, next_order, differences)), y
+        yield Segment(t, end, functools.partial(backward, end, size, next_order, differences)), y
         t = end
 
 
@@ -314,12 +294,7 @@ def backward(end, h, order, differences):
     return differences[0], differences[1 : order + 1], weights
 
 
-def _plain(y):
-    return np.asarray(plain_copy(y))
-
-
-EXPLICIT = (RK23, RK45, DOP853)
-_REPLAYS = {RK23: runge_kutta, RK45: runge_kutta, DOP853: runge_kutta, Radau: radau, BDF: bdf}
+_REPLAYS = {**dict.fromkeys(EXPLICIT, runge_kutta), Radau: radau, BDF: bdf}
 
 
 def advanced(f: Callable, t: float, y: Any, dt: Any) -> Any:

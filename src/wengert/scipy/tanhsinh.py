@@ -58,15 +58,7 @@ class _Partial:
 class _Integrals(OwnRule):
     """Elementwise integrals as a differentiable function of the limits, of ``args``, and of values in the closure.
 
-    Parameters
-    ----------
-    f : _Function or _Partial
-    count : int
-        Number of elements of ``args``.
-    options : dict
-        Options of `scipy.integrate.tanhsinh`.
-    active : list of bool
-        Which operands have derivatives.
+    `count` is the number of elements of ``args``, and `active` says which operands have derivatives.
     """
 
     name = "scipy.integrate.tanhsinh"
