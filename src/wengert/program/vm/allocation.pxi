@@ -21,16 +21,13 @@ cdef Allocation new_alloc(Lowering low, int kind, Py_ssize_t i, Py_ssize_t born,
 
 cdef int reuse_or_copy(Lowering low, Py_ssize_t i, Py_ssize_t s) except -1:
     """Set the allocation of an array with replaced elements: its base's, reused in place, or a copy."""
-    cdef Py_ssize_t base = low.a[i], w
+    cdef Py_ssize_t base = low.a[i]
     cdef Allocation alloc, fresh
     cdef Layout layout = low.layout(i)
     if base >= 0:
         alloc = low.alloc_of[low.under[base]]
-        if low.step[base] == s:            # this step has stored to other elements before
-            low.alloc_of[i] = alloc
-            alloc.last = max(alloc.last, low.last[i])
-            return 0
-        if (alloc.kind in (WORK, RESULT) and alloc.last <= s and low.is_whole(base) and layout == alloc.layout
+        if low.step[base] == s or (         # this step has stored to other elements before
+                alloc.kind in (WORK, RESULT) and alloc.last <= s and low.is_whole(base) and layout == alloc.layout
                 and count_uses(low, alloc, s, i) == 1):
             low.alloc_of[i] = alloc
             alloc.last = max(alloc.last, low.last[i])
@@ -85,7 +82,6 @@ cdef int place_allocs(Lowering low) except -1:
     """Make outputs new arrays, and assign the other live ranges to offsets in the workspace."""
     cdef Allocation alloc
     cdef Py_ssize_t size, s
-    cdef list outputs = []
     cdef list ending = [[] for _ in range(len(low.steps) + 1)]
     cdef dict free = {}
     taken = set()
@@ -100,11 +96,9 @@ cdef int place_allocs(Lowering low) except -1:
                 alloc.kind = FRESH
                 alloc.which = j
                 alloc.layout = (<Value>value).layout
+    s = 0
     for alloc in sorted([alloc for alloc in low.allocs if (<Allocation>alloc).kind == WORK],
                         key=lambda alloc: (<Allocation>alloc).born):
-        outputs.append(alloc)
-    s = 0
-    for alloc in outputs:
         while s < alloc.born:
             for other in ending[s]:
                 free.setdefault((<Allocation>other).layout.span, []).append((<Allocation>other).place)
@@ -130,7 +124,6 @@ cdef bint may_return(Value value):
 
 
 cdef int32_t slot_of_constant(Lowering low, double x) except -1:
-    """Return the slot of a constant."""
     cdef bytes bits = (<char *>&x)[:sizeof(double)]
     found = low.constants.get(bits)
     if found is None:

@@ -62,31 +62,25 @@ cdef char *keep_array(Machine vm, values, kind) except NULL:
 
 cdef char *keep_list(Machine vm, values, size_t itemsize) except NULL:
     """Copy a list of integers, or of equally long rows, into an arena block; return its address."""
-    cdef Py_ssize_t n = len(values), width = 1, i = 0
-    cdef bint is_nested = False
+    cdef Py_ssize_t i
     cdef char *at
     cdef size_t size
-    if n == 0:
+    if not len(values):
         return bytes_of(NOTHING)
     if type(values[0]) in (tuple, list):
-        is_nested, width = True, len(values[0])
-    size = (n * width * itemsize + 7) // 8 * 8
+        values = [x for row in values for x in row]
+    size = (len(values) * itemsize + 7) // 8 * 8
     if size > vm.left:
         vm.kept.append(take(size + ARENA_BLOCK_BYTES))
         vm.free = <char *>(<Block>vm.kept[-1]).data
         vm.left = size + ARENA_BLOCK_BYTES
     at = vm.free
     vm.free, vm.left = vm.free + size, vm.left - size
-    if itemsize == sizeof(int32_t):
-        for row in values:
-            for x in row if is_nested else (row,):
-                (<int32_t *>at)[i] = x
-                i += 1
-    else:
-        for row in values:
-            for x in row if is_nested else (row,):
-                (<int64_t *>at)[i] = x
-                i += 1
+    for i, x in enumerate(values):
+        if itemsize == sizeof(int32_t):
+            (<int32_t *>at)[i] = x
+        else:
+            (<int64_t *>at)[i] = x
     return at
 
 

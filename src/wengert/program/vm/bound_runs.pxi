@@ -50,8 +50,5 @@ cdef class BoundRun(Repeated):
 
     def release(self):
         """Return the workspace to the VM; there are no runs after this."""
-        cdef Allocation alloc
-        for alloc in self.vm.passing:
-            self.w.objects[alloc.number] = None
-        self.vm.spaces.append(self.w)
+        self.vm.put_back(self.w)
         self.w = None

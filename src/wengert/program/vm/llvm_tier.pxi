@@ -15,11 +15,8 @@ OPCODES = opcodes_of_machine()
 cdef tuple described(tuple given):
     """Return a lowered VM instruction in the form that the LLVM tier reads."""
     cdef PythonStep step
-    if given[0] == WG_PYTHON:
-        step = given[1]
-        return "python", slots_of(step.operands), slots_of([step.y] if step.y is not None else [])
-    if given[0] == WG_NATIVE:
-        step = given[4]
+    if given[0] == WG_PYTHON or given[0] == WG_NATIVE:
+        step = given[len(given) - 1]
         return "python", slots_of(step.operands), slots_of([step.y] if step.y is not None else [])
     if given[0] == WG_PRODUCT:
         return "python", [], [given[2]] if given[2] >= 0 else []        # not compiled either
@@ -53,7 +50,6 @@ cdef Py_ssize_t runs_to_pay(Machine vm) except -1:
 
 
 cdef int build_llvm(Machine vm) except -1:
-    """Build the LLVM tier."""
     listing, vm.listing = vm.listing, None
     vm.due = 0
     if listing is None:             # another thread is building it

@@ -1,4 +1,3 @@
-# Indices are computed here, never given by users, and no Cython code divides by a user's value:
 # cython: language_level=3, boundscheck=False, initializedcheck=False, cdivision=True
 """The virtual machine that runs a listing.
 
@@ -295,15 +294,9 @@ cdef class Machine(Run):
 
     @cython.wraparound(False)
     cdef object computed(self, inputs, list out):
-        if self.llvm_vm is not None:
+        if self.is_replaced(1):
             return self.llvm_vm.computed(inputs, out)
-        if self.due > 0:
-            self.runs += 1
-            if self.runs >= self.due:
-                try_build_llvm(self)
-                return self.computed(inputs, out)
         cdef Workspace w = self.spaces.pop() if self.spaces else new_workspace(self)
-        cdef Allocation alloc
         cdef Py_ssize_t j
         cdef int32_t failed
         cdef list results
@@ -315,9 +308,7 @@ cdef class Machine(Run):
                 return failed
             results = [self.result(w, value) for value in self.outputs]
         finally:
-            for alloc in self.passing:
-                w.objects[alloc.number] = None
-            self.spaces.append(w)
+            self.put_back(w)
         if out is not None:
             for j in range(len(results)):
                 if out[j] is not None and out[j] is not results[j]:
@@ -326,7 +317,6 @@ cdef class Machine(Run):
 
     cdef object single(self, PyObject **inputs, Py_ssize_t count, given):
         cdef Workspace w
-        cdef Allocation alloc
         cdef Value value
         cdef PyObject *out = <PyObject *>given
         cdef int32_t failed
@@ -336,13 +326,8 @@ cdef class Machine(Run):
                 return self.kept_run[1][0] if value.is_scalar else copied(self.kept_run[1][0], value.layout)
             found = self.completed([<object>inputs[j] for j in range(count)], None if given is None else [given])
             return found if type(found) is int else found[0]
-        if self.llvm_vm is not None:
+        if self.is_replaced(1):
             return self.llvm_vm.single(inputs, count, given)
-        if self.due > 0:
-            self.runs += 1
-            if self.runs >= self.due:
-                try_build_llvm(self)
-                return self.single(inputs, count, given)
         w = self.spaces.pop() if self.spaces else new_workspace(self)
         try:
             failed = self.run_in(w, inputs, count, &out)
@@ -351,10 +336,24 @@ cdef class Machine(Run):
             value = self.outputs[0]
             y = self.result(w, value)
         finally:
-            for alloc in self.passing:
-                w.objects[alloc.number] = None
-            self.spaces.append(w)
+            self.put_back(w)
         return y if given is None or given is y else written(given, y)
+
+    cdef bint is_replaced(self, Py_ssize_t runs) except -1:
+        """Count runs, build the LLVM tier when it is due, and return whether it replaces this VM."""
+        if self.llvm_vm is None and self.due > 0:
+            self.runs += runs
+            if self.runs >= self.due:
+                try_build_llvm(self)
+        return self.llvm_vm is not None
+
+    cdef int put_back(self, Workspace w) except -1:
+        """Drop the arrays of a run, and keep its workspace for later ones."""
+        cdef Allocation alloc
+        for alloc in self.passing:
+            w.objects[alloc.number] = None
+        self.spaces.append(w)
+        return 0
 
     @cython.wraparound(False)
     cdef int32_t run_in(self, Workspace w, PyObject **inputs, Py_ssize_t count, PyObject **out) except -2:
@@ -389,26 +388,17 @@ cdef class Machine(Run):
     @cython.wraparound(False)
     def loop(self, loop, tuple values):
         """Return the result of a loop whose body this VM runs."""
-        if self.llvm_vm is not None:
+        if self.is_replaced(loop.steps):
             return self.llvm_vm.loop(loop, values)
-        if self.due > 0:
-            self.runs += loop.steps
-            if self.runs >= self.due:
-                try_build_llvm(self)
-                return self.loop(loop, values)
         cdef Workspace w = self.spaces.pop() if self.spaces else new_workspace(self)
-        cdef Allocation alloc
         try:
             return run_loop(self, w, loop, values)
         finally:
-            for alloc in self.passing:
-                w.objects[alloc.number] = None
-            self.spaces.append(w)
+            self.put_back(w)
 
     def bound(self, list inputs, list outputs):
         """Return a run on these arrays."""
-        if self.due > 0 and self.runs >= self.due:
-            try_build_llvm(self)
+        self.is_replaced(0)
         return BoundRun(self, inputs, outputs)
 
     cdef int run_steps(self, Workspace w) except -2:
@@ -490,7 +480,6 @@ def schedule(listing, bint exact=False):
         Bytes of a workspace: registers, chunks, and arrays that are neither inputs nor outputs.
     """
     cdef Lowering low = Lowering(listing, exact)
-    steps = [((<Step>step).kind, (<Step>step).shape, np.asarray((<Step>step).members)) for step in low.steps
-             if (<Step>step).members.shape[0]]
-    memory = low.memory + sizeof(double) * (low.slots + WG_CHUNK * (low.chunks + 1))
-    return [(KERNEL_NAMES[kind], shape, members.tolist()) for kind, shape, members in steps], low.slots, memory
+    kernels = [(KERNEL_NAMES[(<Step>step).kind], (<Step>step).shape, (<Step>step).listed()) for step in low.steps
+               if (<Step>step).members.shape[0]]
+    return kernels, low.slots, low.memory + sizeof(double) * (low.slots + WG_CHUNK * (low.chunks + 1))

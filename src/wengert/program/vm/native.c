@@ -96,12 +96,11 @@ int wg_call_native(const wg_native *call, double *slots, char **where, char *mem
 /* ---- NumPy's own loops. Parameters: whether the loop reports an error by the flag "invalid", numbers of results and of
  * dimensions, then the offsets of the results in bytes, the dimensions and the steps. */
 
-static int wg_loop_of_ufunc(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_loop_of_ufunc) {
     const int64_t *p = call->params;
     const int results = (int)p[1], dims = (int)p[2];
     char *args[WG_MAX_OPERANDS + 4];
     int k;
-    (void)spare;
     for (k = 0; k < call->count; k++) args[k] = in[k];
     for (k = 0; k < results; k++) args[call->count + k] = out + p[3 + k];
     if (p[0]) feclearexcept(FE_INVALID);
@@ -112,7 +111,7 @@ static int wg_loop_of_ufunc(const wg_native *call, char **in, char *out, char *s
 /* Least squares by NumPy's loop. Parameters: unknowns, equations, right-hand sides, whether the result ends with the sums
  * of squares of residuals, then dimensions and steps. Result: rank, solution, singular values, and these sums.
  * Declines if the loop fails, or if the rank is one for which NumPy returns other arrays. */
-static int wg_lstsq(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_lstsq) {
     const int64_t *p = call->params, unknowns = p[0], equations = p[1], sides = p[2];
     const int64_t values = unknowns < equations ? unknowns : equations;
     double *y = (double *)out, *s = y + 1 + unknowns * sides;
@@ -126,7 +125,7 @@ static int wg_lstsq(const wg_native *call, char **in, char *out, char *spare) {
 
 /* Pseudo-inverse of a matrix by NumPy's loop for singular values. Parameters: rows, columns, then dimensions and steps.
  * The second operand is the cutoff, relative to the largest singular value. */
-static int wg_pinv(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_pinv) {
     const int64_t *p = call->params, m = p[0], n = p[1], k = m < n ? m : n;
     double *u = (double *)spare, *s = u + m * k, *vt = s + k, *y = (double *)out, largest;
     char *args[4] = {in[0], (char *)u, (char *)s, (char *)vt};
@@ -146,10 +145,9 @@ static int wg_pinv(const wg_native *call, char **in, char *out, char *spare) {
 }
 
 /* Truncation to integers. Parameter: length. Declines values that no integer can hold. */
-static int wg_truncate(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_truncate) {
     const double *x = (const double *)in[0];
     int64_t *y = (int64_t *)out, i;
-    (void)spare;
     for (i = 0; i < call->params[0]; i++) {
         if (!(x[i] > -0x1p63 && x[i] < 0x1p63)) return 1;
         y[i] = (int64_t)x[i];
@@ -162,11 +160,10 @@ static int wg_truncate(const wg_native *call, char **in, char *out, char *spare)
 enum { WG_F_ANY, WG_F_ALL, WG_F_COUNT, WG_F_MAX, WG_F_MIN, WG_F_ADD, WG_F_MULTIPLY, WG_F_LARGEST, WG_F_LEAST, WG_F_SUM,
        WG_F_LENGTH, WG_F_MEAN };
 
-static int wg_count(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_count) {
     const int64_t rows = call->params[0], n = call->params[1], op = call->params[2];
     const char *x = in[0];
     int64_t i, j;
-    (void)spare;
     for (i = 0; i < rows; i++, x += n) {
         int64_t count = 0;
         for (j = 0; j < n; j++) count += x[j] != 0;
@@ -179,54 +176,37 @@ static int wg_count(const wg_native *call, char **in, char *out, char *spare) {
 }
 
 /* Fourth parameter: the first value. A NaN is kept, since no comparison with it is true. */
-static int wg_fold(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_fold) {
     const int64_t rows = call->params[0], n = call->params[1], op = call->params[2];
     const double *x = (const double *)in[0];
     double *y = (double *)out, first;
     int64_t i, j;
-    (void)spare;
     memcpy(&first, &call->params[3], sizeof first);
     for (i = 0; i < rows; i++, x += n) {
         double s = first;
         switch (op) {
-        case WG_F_MAX:
-            for (j = 0; j < n; j++) s = s >= x[j] || s != s ? s : x[j];
-            break;
-        case WG_F_MIN:
-            for (j = 0; j < n; j++) s = s <= x[j] || s != s ? s : x[j];
-            break;
-        case WG_F_LARGEST:
-            for (j = 0; j < n; j++) s = s >= fabs(x[j]) || s != s ? s : fabs(x[j]);
-            break;
-        case WG_F_LEAST:
-            for (j = 0; j < n; j++) s = s <= fabs(x[j]) || s != s ? s : fabs(x[j]);
-            break;
-        case WG_F_ADD:
-        case WG_F_MEAN:
-            for (j = 0; j < n; j++) s += x[j];
-            s = op == WG_F_MEAN ? s / (double)n : s;
-            break;
-        case WG_F_SUM:
-            for (j = 0; j < n; j++) s += fabs(x[j]);
-            break;
-        case WG_F_LENGTH:
-            for (j = 0; j < n; j++) s += x[j] * x[j];
-            s = sqrt(s);
-            break;
-        default:
-            for (j = 0; j < n; j++) s *= x[j];
+#define WG_FOLD_BY(next)                   \
+    for (j = 0; j < n; j++) s = next;      \
+    break;
+        case WG_F_MAX: WG_FOLD_BY(s >= x[j] || s != s ? s : x[j])
+        case WG_F_MIN: WG_FOLD_BY(s <= x[j] || s != s ? s : x[j])
+        case WG_F_LARGEST: WG_FOLD_BY(s >= fabs(x[j]) || s != s ? s : fabs(x[j]))
+        case WG_F_LEAST: WG_FOLD_BY(s <= fabs(x[j]) || s != s ? s : fabs(x[j]))
+        case WG_F_ADD: case WG_F_MEAN: WG_FOLD_BY(s + x[j])
+        case WG_F_SUM: WG_FOLD_BY(s + fabs(x[j]))
+        case WG_F_LENGTH: WG_FOLD_BY(s + x[j] * x[j])
+        default: WG_FOLD_BY(s * x[j])
         }
-        y[i] = s;
+        y[i] = op == WG_F_MEAN ? s / (double)n : op == WG_F_LENGTH ? sqrt(s) : s;
     }
     return 0;
 }
 
-static int wg_accumulate(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_accumulate) {
     const int64_t rows = call->params[0], n = call->params[1], op = call->params[2];
     const double *x = (const double *)in[0];
     double *y = (double *)out;
     int64_t i, j;
-    (void)spare;
     for (i = 0; i < rows; i++, x += n, y += n) {
         double s = y[0] = x[0];
         for (j = 1; j < n; j++) y[j] = s = op == WG_F_ADD ? s + x[j] : s * x[j];
@@ -252,21 +232,19 @@ static int wg_order(const double *x, int64_t n, int64_t *order) {
 }
 
 /* Third parameter: whether to decline ties, whose order NumPy does not define. */
-static int wg_argsort(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_argsort) {
     const int64_t rows = call->params[0], n = call->params[1];
     int64_t i;
-    (void)spare;
     for (i = 0; i < rows; i++)
         if (wg_order((const double *)in[0] + i * n, n, (int64_t *)out + i * n) && call->params[2]) return 1;
     return 0;
 }
 
-static int wg_sort(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_sort) {
     const int64_t rows = call->params[0], n = call->params[1];
     const double *x = (const double *)in[0];
     double *y = (double *)out;
     int64_t i, j, k;
-    (void)spare;
     for (i = 0; i < rows; i++, x += n, y += n)
         for (j = 0; j < n; j++) {
             const double a = x[j];
@@ -276,7 +254,7 @@ static int wg_sort(const wg_native *call, char **in, char *out, char *spare) {
     return 0;
 }
 
-static int wg_median(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_median) {
     const int64_t rows = call->params[0], n = call->params[1];
     const double *x = (const double *)in[0];
     int64_t *order = (int64_t *)spare, i;
@@ -290,7 +268,7 @@ static int wg_median(const wg_native *call, char **in, char *out, char *spare) {
 
 /* Linear interpolation between sorted elements, as ``numpy.quantile`` does it. Parameters: rows, length, number of
  * quantiles, their scale. */
-static int wg_quantile(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_quantile) {
     const int64_t rows = call->params[0], n = call->params[1], count = call->params[2];
     const double *x = (const double *)in[0], *q = (const double *)in[1], scale = (double)call->params[3];
     int64_t *order = (int64_t *)spare, i, k;
@@ -312,11 +290,10 @@ static int wg_quantile(const wg_native *call, char **in, char *out, char *spare)
 }
 
 /* Third parameter: whether to find the minimum. The first NaN counts as the extremum. */
-static int wg_argmax(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_argmax) {
     const int64_t rows = call->params[0], n = call->params[1], is_min = call->params[2];
     const double *x = (const double *)in[0];
     int64_t i, j;
-    (void)spare;
     for (i = 0; i < rows; i++, x += n) {
         int64_t best = 0;
         for (j = 1; j < n && x[best] == x[best]; j++)
@@ -327,11 +304,10 @@ static int wg_argmax(const wg_native *call, char **in, char *out, char *spare) {
 }
 
 /* Third parameter: whether the place is behind equal elements. */
-static int wg_search(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_search) {
     const int64_t n = call->params[0], count = call->params[1], is_right = call->params[2];
     const double *a = (const double *)in[0], *x = (const double *)in[1];
     int64_t i, k;
-    (void)spare;
     for (i = 0; i < count; i++) {
         if (x[i] != x[i]) return 1;
         for (k = 0; k < n && (is_right ? !(x[i] < a[k]) : a[k] < x[i]); k++) {}
@@ -343,12 +319,11 @@ static int wg_search(const wg_native *call, char **in, char *out, char *spare) {
 }
 
 /* Linear interpolation as ``numpy.interp`` does it. Parameters: number of points, size of the table. */
-static int wg_interp(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_interp) {
     const int64_t count = call->params[0], n = call->params[1];
     const double *x = (const double *)in[0], *at = (const double *)in[1], *f = (const double *)in[2];
     double *y = (double *)out;
     int64_t i, k;
-    (void)spare;
     for (k = 1; k < n; k++)
         if (!(at[k - 1] < at[k])) return 1;
     for (i = 0; i < count; i++) {
@@ -370,12 +345,11 @@ static int wg_interp(const wg_native *call, char **in, char *out, char *spare) {
 
 enum { WG_E_SINC, WG_E_ROUND, WG_E_POSITIVE_INFINITE, WG_E_NEGATIVE_INFINITE };
 
-static int wg_elementwise(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_elementwise) {
     const int64_t n = call->params[0];
     const double *x = (const double *)in[0];
     double *y = (double *)out, power;
     int64_t j;
-    (void)spare;
     switch (call->params[1]) {
     case WG_E_SINC:
         for (j = 0; j < n; j++) {
@@ -397,11 +371,10 @@ static int wg_elementwise(const wg_native *call, char **in, char *out, char *spa
 }
 
 /* Whether all pairs are close. Parameters: count, relative and absolute tolerance, whether NaN equals NaN. */
-static int wg_all_close(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_all_close) {
     const double *a = (const double *)in[0], *b = (const double *)in[1];
     double tolerance[2];
     int64_t j;
-    (void)spare;
     memcpy(tolerance, call->params + 1, sizeof tolerance);
     *out = 1;
     for (j = 0; j < call->params[0]; j++) {
@@ -413,7 +386,7 @@ static int wg_all_close(const wg_native *call, char **in, char *out, char *spare
 }
 
 /* Differences of rows in place, `order` times. Parameters: rows, length, order. */
-static int wg_difference(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_difference) {
     const int64_t rows = call->params[0], n = call->params[1], order = call->params[2];
     const double *x = (const double *)in[0];
     double *y = (double *)out, *line = (double *)spare;
@@ -437,12 +410,11 @@ static void wg_copy_item(char *to, const char *from, int64_t item) {
 }
 
 /* Rows of n elements of `item` bytes, taken at `count` indices each. */
-static int wg_take(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_take) {
     const int64_t *p = call->params, rows = p[0], n = p[1], count = p[2], item = p[3];
     const int64_t *at = (const int64_t *)in[1];
     const char *x = in[0];
     int64_t i, j;
-    (void)spare;
     for (i = 0; i < rows; i++, x += n * item)
         for (j = 0; j < count; j++, at++, out += item) {
             const int64_t k = *at < 0 ? *at + n : *at;
@@ -453,20 +425,18 @@ static int wg_take(const wg_native *call, char **in, char *out, char *spare) {
 }
 
 /* Elements of several operands in a fixed order: parameters are the item size, the count, and pairs. */
-static int wg_rearrange(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_rearrange) {
     const int64_t *p = call->params, item = p[0], count = p[1];
     int64_t j;
-    (void)spare;
     for (j = 0, p += 2; j < count; j++, p += 2, out += item) wg_copy_item(out, in[p[0]] + p[1] * item, item);
     return 0;
 }
 
-static int wg_bincount(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_bincount) {
     const int64_t count = call->params[0], n = call->params[1], *at = (const int64_t *)in[0];
     const double *z = (const double *)in[1];
     double *y = (double *)out;
     int64_t j;
-    (void)spare;
     memset(out, 0, (size_t)n * sizeof(double));
     for (j = 0; j < count; j++) {
         if (at[j] < 0 || at[j] >= n) return 1;
@@ -475,31 +445,28 @@ static int wg_bincount(const wg_native *call, char **in, char *out, char *spare)
     return 0;
 }
 
-static int wg_select(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_select) {
     const int64_t n = call->params[0], item = call->params[1];
     int64_t j;
-    (void)spare;
     for (j = 0; j < n; j++) wg_copy_item(out + j * item, in[in[0][j] ? 1 : 2] + j * item, item);
     return 0;
 }
 
 /* Succeeds if the operand equals a constant. */
-static int wg_equals(const wg_native *call, char **in, char *out, char *spare) {
-    (void)out, (void)spare;
+static WG_KERNEL(wg_equals) {
     return memcmp(in[0], in[1], (size_t)call->params[0]) != 0;
 }
 
 /* ---- products */
 
 /* Products with strong zero; second parameter: whether they are complex. Complex NaN and infinities are left to NumPy. */
-static int wg_strong(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_strong) {
     const int64_t n = call->params[0];
     const double *g = (const double *)in[0], *p = (const double *)in[1];
     const wg_complex *a = (const wg_complex *)in[0], *b = (const wg_complex *)in[1];
     wg_complex *y = (wg_complex *)out;
     double check = 0.0;
     int64_t j;
-    (void)spare;
     if (!call->params[1]) {
         for (j = 0; j < n; j++) ((double *)out)[j] = g[j] == 0.0 || p[j] == 0.0 ? 0.0 : g[j] * p[j];
         return 0;
@@ -513,12 +480,11 @@ static int wg_strong(const wg_native *call, char **in, char *out, char *spare) {
 }
 
 /* y[i] = sum over j of v[j] a[i + shift +- j]: parameters are lengths of a, v and y, the shift and the direction. */
-static int wg_convolve(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_convolve) {
     const int64_t *p = call->params, m = p[0], n = p[1], count = p[2], shift = p[3], way = p[4];
     const double *a = (const double *)in[0], *v = (const double *)in[1];
     double *y = (double *)out;
     int64_t i, j;
-    (void)spare;
     memset(out, 0, (size_t)count * sizeof(double));
     for (j = 0; j < n; j++) {
         const int64_t start = shift + way * j, low = start < 0 ? -start : 0, high = m - start < count ? m - start : count;
@@ -552,14 +518,13 @@ static void wg_add_products(double *restrict y, const double *const *from, const
 }
 
 /* Sum of products over labels. Parameters: number of labels, lengths, strides of the result and of each factor. */
-static int wg_contract(const wg_native *call, char **in, char *out, char *spare) {
+static WG_KERNEL(wg_contract) {
     const int labels = (int)call->params[0], last = labels - 1;
     const int64_t *size = call->params + 2, *steps = size + labels;
     const double *from[WG_MAX_OPERANDS] = {0};
     int64_t by[WG_MAX_OPERANDS + 1] = {0};
     ptrdiff_t at[WG_MAX_OPERANDS + 1] = {0}, index[WG_MAX_AXES] = {0};
     int d, k;
-    (void)spare;
     memset(out, 0, (size_t)call->params[1] * sizeof(double));
     for (d = 0; d < labels; d++)
         if (size[d] == 0) return 0;

@@ -48,12 +48,19 @@ extern const wg_named_kernel wg_named_kernels[]; /* ends with a null name */
 /* Compute a call; `memory` holds packed operands. Returns 0, or 1 if the kernel declined. */
 int wg_call_native(const wg_native *call, double *slots, char **where, char *memory);
 
+#if defined(__GNUC__)
+#define WG_UNUSED __attribute__((unused))
+#else
+#define WG_UNUSED
+#endif
+#define WG_KERNEL(name) int name(const wg_native *call, char **in, WG_UNUSED char *out, WG_UNUSED char *spare)
+
 /* native_linalg.c */
-int wg_solve(const wg_native *call, char **in, char *out, char *spare);
-int wg_inverse(const wg_native *call, char **in, char *out, char *spare);
-int wg_determinant(const wg_native *call, char **in, char *out, char *spare);
-int wg_cholesky(const wg_native *call, char **in, char *out, char *spare);
-int wg_cholesky_adjoint(const wg_native *call, char **in, char *out, char *spare);
-int wg_qr(const wg_native *call, char **in, char *out, char *spare);
+WG_KERNEL(wg_solve);
+WG_KERNEL(wg_inverse);
+WG_KERNEL(wg_determinant);
+WG_KERNEL(wg_cholesky);
+WG_KERNEL(wg_cholesky_adjoint);
+WG_KERNEL(wg_qr);
 
 #endif

@@ -92,7 +92,6 @@ cdef bint is_native_function(Lowering low, Py_ssize_t i) except -1:
 
 
 cdef tuple type_of_value(Lowering low, Py_ssize_t i):
-    """Return dtype and shape of a value."""
     if low.is_scalar(i):
         return BOOL if low.type[i] == 1 else FLOAT, ()
     return low.layout(i).dtype, low.layout(i).shape
@@ -161,7 +160,6 @@ cdef tuple native_result(Lowering low, Py_ssize_t i, found):
 
 
 cdef const wg_native *keep_native(Machine vm, found, list operands, result) except NULL:
-    """Return the descriptor of a native call."""
     cdef Block memory = take(sizeof(wg_native) + len(operands) * sizeof(wg_operand))
     cdef wg_native *native = <wg_native *>memory.data
     cdef wg_operand *line = <wg_operand *>(native + 1)
@@ -208,13 +206,3 @@ cdef int find_loop(wg_native *native, ufunc, tuple dtypes) except -1:
             native.data = u.data[i] if u.data != NULL else NULL
             return 0
     raise TypeError(f"{ufunc!r} has no loop for {dtypes}")
-
-
-cdef int store_result(Workspace w, PythonStep step, y) except -1:
-    """Store the result of a declined call in the workspace."""
-    cdef Layout layout = step.y.layout
-    if np.shape(y) != layout.shape or np.asarray(y).dtype != layout.dtype:
-        raise GuardError(f"{step.compute!r} returned {np.asarray(y).dtype} of shape {np.shape(y)}; "
-                         f"the recorded path needs {layout.dtype} of shape {layout.shape}")
-    array_at(w.space.where[step.y.where], layout, w)[...] = y
-    return 0

@@ -68,7 +68,7 @@ static void wg_lu_solve(const double *a, int64_t n, const int64_t *pivots, doubl
 }
 
 /* Parameters: number of systems, order, columns. */
-int wg_solve(const wg_native *call, char **in, char *out, char *spare) {
+WG_KERNEL(wg_solve) {
     const int64_t count = call->params[0], n = call->params[1], m = call->params[2];
     const double *a = (const double *)in[0], *b = (const double *)in[1];
     double *x = (double *)out, *factors = (double *)spare;
@@ -83,7 +83,7 @@ int wg_solve(const wg_native *call, char **in, char *out, char *spare) {
 }
 
 /* Parameters: number of matrices, order. */
-int wg_inverse(const wg_native *call, char **in, char *out, char *spare) {
+WG_KERNEL(wg_inverse) {
     const int64_t count = call->params[0], n = call->params[1];
     const double *a = (const double *)in[0];
     double *x = (double *)out, *factors = (double *)spare;
@@ -99,7 +99,7 @@ int wg_inverse(const wg_native *call, char **in, char *out, char *spare) {
 }
 
 /* Parameters: number of matrices, order, whether to return signs and then logarithms. */
-int wg_determinant(const wg_native *call, char **in, char *out, char *spare) {
+WG_KERNEL(wg_determinant) {
     const int64_t count = call->params[0], n = call->params[1], has_log = call->params[2];
     const double *a = (const double *)in[0];
     double *y = (double *)out, *factors = (double *)spare;
@@ -125,12 +125,11 @@ int wg_determinant(const wg_native *call, char **in, char *out, char *spare) {
 }
 
 /* Parameters: number of matrices, order, whether the factor is upper triangular. Reads one triangle. */
-int wg_cholesky(const wg_native *call, char **in, char *out, char *spare) {
+WG_KERNEL(wg_cholesky) {
     const int64_t count = call->params[0], n = call->params[1], row = call->params[2] ? 1 : n, column = n + 1 - row;
     const double *a = (const double *)in[0];
     double *l = (double *)out;
     int64_t s, i, j, k;
-    (void)spare;
     for (s = 0; s < count; s++, a += n * n, l += n * n) {
         memset(l, 0, (size_t)(n * n) * sizeof(double));
         for (j = 0; j < n; j++)
@@ -148,12 +147,11 @@ int wg_cholesky(const wg_native *call, char **in, char *out, char *spare) {
 
 /* S = L^-T P L^-1 with P the symmetric matrix whose lower triangle is that of L^T tril(G), halved: see rules/factors.py.
  * Parameters: number of directions, order, number of factors (1 or as many). */
-int wg_cholesky_adjoint(const wg_native *call, char **in, char *out, char *spare) {
+WG_KERNEL(wg_cholesky_adjoint) {
     const int64_t count = call->params[0], n = call->params[1];
     const double *l = (const double *)in[0], *g = (const double *)in[1];
     double *y = (double *)out;
     int64_t s, i, j, k;
-    (void)spare;
     for (s = 0; s < count; s++, l += n * n, g += n * n, y += n * n) {
         for (i = 0; i < n; i++)
             for (j = 0; j <= i; j++) {
@@ -182,7 +180,7 @@ int wg_cholesky_adjoint(const wg_native *call, char **in, char *out, char *spare
 }
 
 /* Householder QR as LAPACK's dgeqr2 and dorg2r; Q (m, width) and then R (width, n). Parameters: m, n, width. */
-int wg_qr(const wg_native *call, char **in, char *out, char *spare) {
+WG_KERNEL(wg_qr) {
     const int64_t m = call->params[0], n = call->params[1], width = call->params[2], k = m < n ? m : n;
     double *a = (double *)spare, *tau = a + m * n, *q = (double *)out, *r = q + m * width;
     int64_t i, j, c;

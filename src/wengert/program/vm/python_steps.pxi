@@ -49,21 +49,22 @@ cdef int run_python(Machine vm, Workspace w, PythonStep step) except -2:
         del arguments
         if step.y.is_scalar:
             w.space.slots[step.y.where] = y
-        elif step.is_native:
-            store_result(w, step, y)
         else:
             set_result(w, step, y)
     return -1
 
 
 cdef int set_result(Workspace w, PythonStep step, y) except -1:
-    """Store the result of a call, copied if it may be visible elsewhere."""
+    """Store the result of a call, copied if it may be visible elsewhere or belongs in the workspace."""
     cdef Layout layout = step.y.layout
     cdef Allocation alloc = step.y.alloc
     cdef cnp.ndarray array
     if np.shape(y) != layout.shape or np.asarray(y).dtype != layout.dtype:
         raise GuardError(f"{step.compute!r} returned {np.asarray(y).dtype} of shape {np.shape(y)}; "
                          f"the recorded path needs {layout.dtype} of shape {layout.shape}")
+    if step.is_native:
+        array_at(w.space.where[step.y.where], layout, w)[...] = y
+        return 0
     if (type(y) is np.ndarray and fits(y, layout) and owns_memory(y)
             and cnp.PyArray_ISWRITEABLE(y) and Py_REFCNT(y) == 1):
         array = y

@@ -5,13 +5,6 @@
 # instructions with a single reader into the step that reads them, so that their value is never stored.
 
 
-cdef bint is_exact_double(expected):
-    """Return whether a double represents exactly what a guard expects."""
-    if isinstance(expected, float):
-        return True
-    return isinstance(expected, (int, np.bool)) and abs(expected) <= 1 << 53
-
-
 cdef int assign_steps(Lowering low) except -1:
     cdef Py_ssize_t i, j, s, numbers = -1
     cdef int op, need
@@ -80,7 +73,9 @@ cdef bint is_scalar_code(Lowering low, Py_ssize_t i) except -1:
     if op == Op.LOAD:
         return low.layout(low.a[i]).kind != OTHER
     if op == Op.GUARD:
-        return low.is_scalar(low.a[i]) and is_exact_double(low.listing.guards[low.b[i]][0])
+        expected = low.listing.guards[low.b[i]][0]      # a double must represent it exactly
+        return low.is_scalar(low.a[i]) and (
+            isinstance(expected, float) or isinstance(expected, (int, np.bool)) and abs(expected) <= 1 << 53)
     if types[i] > 1 or machine_op[op] < 0:
         return False
     for j in range(low.first[i], low.first[i + 1]):
@@ -114,15 +109,9 @@ cdef bint is_vector_code(Lowering low, Py_ssize_t i, list operands):
             return False
     if low.in_loop(op, False):
         # chunks are in ascending order, and ufunc loops may round differently for negative strides
-        return op != WG_POW and low.has_loop(op) and not (low.exact and runs_backwards(low, operands))
+        return op != WG_POW and low.has_loop(op) and not (
+            low.exact and any([low.layout(u).low > 0 for u in operands if not low.is_scalar(u)]))
     return True
-
-
-cdef bint runs_backwards(Lowering low, list operands):
-    for u in operands:
-        if not low.is_scalar(u) and (low.layout(u).low > 0):
-            return True
-    return False
 
 
 cdef bint is_row_of(Lowering low, Py_ssize_t u, tuple shape) except -1:

@@ -51,7 +51,6 @@ cdef class Layout:
             (<Layout>other).dtype, (<Layout>other).shape, (<Layout>other).strides)
 
     cdef tuple broadcast(self, tuple shape):
-        """Return the strides broadcast to a shape."""
         cdef Py_ssize_t extra = len(self.shape) - len(shape)
         if self.shape == shape:
             return self.strides

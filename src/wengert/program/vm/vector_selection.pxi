@@ -96,7 +96,6 @@ cdef class Chunks:
         return v
 
     cdef int line(self, int32_t op, int32_t a, int32_t b, int32_t y) except -1:
-        """Append one line of code."""
         cdef Block longer
         cdef wg_code *words
         if (self.lines + 1) * sizeof(wg_code) > self.code.size:

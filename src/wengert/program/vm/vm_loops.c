@@ -8,29 +8,13 @@
 #define WG_SIMD __attribute__((const, simd("notinbranch"))) double
 #if __GLIBC_PREREQ(2, 22)
 #define WG_VECTOR_POW
-WG_SIMD log(double);
-WG_SIMD pow(double, double);
+WG_SIMD log(double), pow(double, double);
 #endif
 #if __GLIBC_PREREQ(2, 35)
 #define WG_VECTOR_ALL
-WG_SIMD acos(double);
-WG_SIMD acosh(double);
-WG_SIMD asin(double);
-WG_SIMD asinh(double);
-WG_SIMD atan(double);
-WG_SIMD atanh(double);
-WG_SIMD cbrt(double);
-WG_SIMD cosh(double);
-WG_SIMD erf(double);
-WG_SIMD exp2(double);
-WG_SIMD expm1(double);
-WG_SIMD hypot(double, double);
-WG_SIMD log10(double);
-WG_SIMD log1p(double);
-WG_SIMD log2(double);
-WG_SIMD sinh(double);
-WG_SIMD tan(double);
-WG_SIMD tanh(double);
+WG_SIMD acos(double), acosh(double), asin(double), asinh(double), atan(double), atanh(double), cbrt(double);
+WG_SIMD cosh(double), erf(double), exp2(double), expm1(double), hypot(double, double), log10(double), log1p(double);
+WG_SIMD log2(double), sinh(double), tan(double), tanh(double);
 #endif
 #endif
 
@@ -602,10 +586,9 @@ ptrdiff_t wg_run(const wg_step *steps, ptrdiff_t i, ptrdiff_t count, const wg_sp
             for (j = 0; j < s->size; j++) to[s->offsets[j]] = from[j];
             break;
         }
-        case WG_SCATTER: {
+        case WG_SCATTER:
             wg_scatter((double *)w->where[s->array], (const double *)w->where[s->source], s, w->scratch);
             break;
-        }
         case WG_PRODUCT:
             wg_multiply(s->product, w->slots, w->where, s->array < 0 ? 0 : (double *)w->where[s->array]);
             break;
@@ -669,25 +652,16 @@ const wg_named_op wg_named_ops[] = {
 /* Whether a row has vector code here; otherwise the ufunc's own loop runs over arrays. */
 int wg_is_vector_code(int op) {
     switch (op) {
+#if !defined(WG_VECTOR_MATH)
     case WG_EXP: case WG_SIN: case WG_COS: case WG_EXPIT:
-#if defined(WG_VECTOR_MATH)
-        return 1;
-#else
-        return 0;
 #endif
+#if !defined(WG_VECTOR_POW)
     case WG_LOG: case WG_POW: case WG_POWER:
-#if defined(WG_VECTOR_POW)
-        return 1;
-#else
-        return 0;
 #endif
+#if !defined(WG_VECTOR_ALL)
     case WG_CBRT: case WG_EXP2: case WG_EXPM1: case WG_LOG2: case WG_LOG10: case WG_LOG1P: case WG_TAN:
     case WG_ARCSIN: case WG_ARCCOS: case WG_ARCTAN: case WG_SINH: case WG_COSH: case WG_TANH: case WG_ARCSINH:
     case WG_ARCCOSH: case WG_ARCTANH: case WG_ERF: case WG_HYPOT:
-#if defined(WG_VECTOR_ALL)
-        return 1;
-#else
-        return 0;
 #endif
     case WG_ERFC: return 0; /* SciPy's erfc is less accurate in the tail, but programs replay its values */
     default: return 1;
