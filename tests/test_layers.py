@@ -58,6 +58,7 @@ PARTS = {
     "program": [
         "backends",  # filled in by higher layers
         "banded",  # factors of matrices with a narrow band
+        "memo",  # caches of methods' results
         "ir",  # instructions, verifier, interpreter, printer
         "tracing",  # f to instructions; guards on arguments and captured state
         "passes",  # instructions to fewer instructions, or to arrays and loops

@@ -28,14 +28,14 @@ import numpy as np
 from wengert.errors import GuardError
 from wengert.program.derivatives import NotDerivable, program_row
 from wengert.program.derive import source_transform
-from wengert.program.ir.call import Call, Operand
-from wengert.program.ir.ir import Listing, c_strides, kind_of
+from wengert.program.ir.call import Call, Operand, called
+from wengert.program.ir.ir import Listing, kind_of
 from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.verify import Verifier, check_fields, expect, is_a, is_count, is_shape
 from wengert.program.program import Program
 from wengert.program.roots.equations import Bound
-from wengert.program.roots.solve import Solve, called, solve_row
+from wengert.program.roots.solve import Solve, solve_row
 from wengert.program.roots.system import System
 
 _FLOAT = np.dtype(float)
@@ -192,11 +192,9 @@ class Solution:
         return (self.settled,)
 
     def tangent(self, call: Call, moved: list, known: list) -> Listing:
-        """Return the IR of the tangent; see `wengert.program.ir.call.is_solution`."""
         return _Derived(self, call, moved, known).tangent()
 
     def adjoints(self, call: Call, wanted: list, known: list) -> Listing:
-        """Return the IR of the adjoints; see `wengert.program.ir.call.is_solution`."""
         return _Derived(self, call, wanted, known).adjoints()
 
 
@@ -225,8 +223,8 @@ class Settled:
     def adjoints(self, call: Call, wanted: list, known: list) -> Listing:
         """Return the IR of the adjoints: the whole cotangent goes to the solution."""
         code = Listing()
-        code.inputs = [code.add(Op.INPUT, (_FLOAT, self.shape, None), 0)]
-        code.outputs = [code.inputs[0] if j == 0 else code.filled(0.0, ()) for j in wanted]
+        g = code.input((_FLOAT, self.shape, None))
+        code.outputs = [g if j == 0 else code.filled(0.0, ()) for j in wanted]
         return code
 
 
@@ -260,43 +258,31 @@ class _Derived:
 
     def begin(self, directions):
         """Create the inputs (directions, solution, operands, known values); return the directions and F's inputs."""
-        given = [self.input(kind) for kind in directions]  # Python 3.12.1 would take `type` for a local below
-        y = self.input(self.types[0])
-        operands = [self.input(self.types[self.leaf(k)]) for k in range(len(self.positions))]
+        given = [self.code.input(kind) for kind in directions]  # Python 3.12.1 would take `type` for a local below
+        y = self.code.input(self.types[0])
+        operands = [self.code.input(self.types[self.leaf(k)]) for k in range(len(self.positions))]
         leaves = [
             operands[x.position] if type(x) is Operand else self.constant(x)
             for x in self.call.args[self.solution.first :]
         ]
         if self.count:
-            z = self.input(self.types[0])
+            z = self.code.input(self.types[0])
         else:
             z = called(self.code, self.solution.settled, [y, *leaves], self.types[0][1], settled_row)
         return given, [z, *leaves]
-
-    def input(self, type):
-        v = self.code.add(Op.INPUT, type, len(self.code.inputs))
-        self.code.inputs = [*self.code.inputs, v]
-        return v
 
     def constant(self, x):
         return self.code.constant_array(np.array(x, order="C")) if np.ndim(x) else self.code.filled(float(x), ())
 
     def inlined(self, other, values):
         """Inline `other` with these values as its inputs; return its outputs."""
-        return self.code.inline(
-            other, [self.laid_out(values[int(other.a[v])], kind_of(other, v)) for v in other.inputs]
-        )
-
-    def laid_out(self, v, type):
-        """Return a value copied to the layout of `type` if it has another."""
-        if kind_of(self.code, v) == type or not type[1]:
-            return v
-        return self.code.place(-1, (0, type[1], c_strides(type[1], 8)), v, type)
+        code = self.code
+        return code.inline(other, [code.in_layout(values[int(other.a[v])], kind_of(other, v)) for v in other.inputs])
 
     def reshaped(self, v, shape):
         _, own, _ = kind_of(self.code, v)
-        v = self.laid_out(v, (_FLOAT, own, None))
-        return v if own == shape else self.code.part(v, (0, shape, c_strides(shape, 8)), _FLOAT)
+        v = self.code.in_layout(v, (_FLOAT, own, None))
+        return v if own == shape else self.code.block(v, 0, shape)
 
     def slopes(self, inputs, system):
         """Return J as a scalar, or the vector of its nonzeros."""

@@ -16,7 +16,6 @@ from wengert.program.derivatives import FIRST_OUTPUT, NotDerivable
 from wengert.program.derive import source_transform
 from wengert.program.ir.ir import Listing, c_strides, kind_of
 from wengert.program.ir.opcode_table import OPCODES
-from wengert.program.ir.opcodes import Op
 from wengert.program.ir.verify import check_fields, expect, is_a, is_count, is_shape
 from wengert.program.program import Program
 
@@ -237,10 +236,7 @@ class Stacked(Swept):
             direction = code.filled(1.0, self._lines)
         else:
             direction = code.constant_array(self._directions(0, self._count).reshape(kinds[number][1]))
-        given = []
-        for k, kind in enumerate(kinds):
-            given.append(direction if k == number else code.add(Op.INPUT, kind, len(code.inputs)))
-            code.inputs = code.inputs if k == number else [*code.inputs, given[k]]
+        given = [direction if k == number else code.input(kind) for k, kind in enumerate(kinds)]
         found = code.inline(wide, [given[int(wide.a[v])] for v in wide.inputs])[0]
         across = math.prod(self._x if self._by_rows else self._y)
         found = _laid_out(code, found, (max(1, self._count), across))

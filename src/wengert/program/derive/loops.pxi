@@ -67,21 +67,21 @@ def pulled_loop(loop, tuple active, example, bint assumes_finite=False):
     example = [example_of(body.types[body.kinds[<int32_t>v]]) for v in body.inputs] if example is None else example
     found = pulled_back(body, [(v, count + j) for j, (v, _) in enumerate(seeds)], [body.inputs[k] for k in wrt],
                         example, False, assumes_finite)
-    found.outputs = [in_order(found, v) for v in found.outputs]
+    found.outputs = [found.in_layout(v, (*found.types[found.kinds[<int32_t>v]][:2], None)) for v in found.outputs]
     found, stored = with_stored_values(found, body, loop.steps)
     found = without_first_guards(found, body.n)         # the forward loop checks them
     saving = loop if not stored else with_stacks(loop, body, stored)
     sources = [("value", "entry", k) if k < carried else ("operand", None, k) for k in range(count)]
     sources += [source for _, source in seeds]
     sources += [("value", "stack", len(body.outputs) + j) for j in range(len(stored))]
-    moving = count + len(of_carried) + len(of_kept)
+    sums = len(of_carried) + len(of_kept)
+    moving = count + sums
     read = needed_for(found, found.outputs, True)
     is_read = [read[<int32_t>v] != 0 for v in found.inputs]
-    order = [j for j in range(count, moving)]
+    order = range(count, moving)
     kept = [j for j in range(carried, first) if is_read[j]]
     slices = [j for j in (*range(carried), *range(first, count), *range(moving, len(sources))) if is_read[j]]
     found = reordered(found, [*order, *kept, *slices])
-    sums = len(of_carried) + len(of_kept)
     results = [("last", k) for k in range(sums)] + [("stack", k) for k in range(sums, len(wrt))]
     has_last = {k for word, k in loop.results if word == "last"}
     given = [("zeros", "last", source[2]) if source[1] == "last" and source[2] not in has_last else source
@@ -132,22 +132,19 @@ cdef tuple with_stored_values(Listing code, Listing body, Py_ssize_t steps):
             of[i] = emit(found, INPUT, places[i], -1, -1, code.kinds[i])
         else:
             of[i] = copied(code, i, of, found)
-    found.inputs = [of[<int32_t>v] for v in code.inputs] + [of[<int32_t>v] for v in stored]
-    found.outputs = [of[<int32_t>v] for v in code.outputs]
+    set_ends(code, of, found)
+    found.inputs += [of[<int32_t>v] for v in stored]
     return found, stored
 
 
 cdef Listing without_first_guards(Listing code, Py_ssize_t n):
     """Return the program without the guards among its first `n` instructions."""
-    cdef Listing found = code.successor()
+    cdef bytearray is_first = bytearray(max(1, code.n))
     cdef Py_ssize_t i
-    cdef Block block = take(code.n * sizeof(int32_t))
-    cdef int32_t *of = <int32_t *>block.data
-    for i in range(code.n):
-        of[i] = -1 if i < n and code.ops[i] == GUARD else copied(code, i, of, found)
-    found.inputs = [of[<int32_t>v] for v in code.inputs]
-    found.outputs = [of[<int32_t>v] for v in code.outputs]
-    return found
+    for i in range(n):
+        if code.ops[i] == GUARD:
+            is_first[i] = 1
+    return filtered(code, is_first, False)
 
 
 cdef bint is_stored(Listing code, Py_ssize_t i) except -1:
@@ -192,7 +189,7 @@ def pushed_loop(loop, tuple moved, example, bint assumes_finite=False):
     # the tangent has the layout of the result of the original loop
     in_layout = []
     for word, k in loop.results:
-        has_tangent = k in place if word != "zeros" else False
+        has_tangent = word != "zeros" and k in place
         in_layout.append((word, place[k]) if has_tangent else ("zeros", 8 * loop.length(word, k)))
     found, checked = with_guards_at_the_end(reordered(found, [*order, *kept, *slices]), len(order))
     has_last = {k for word, k in in_layout if word == "last"}
@@ -206,16 +203,7 @@ cdef tuple with_guards_at_the_end(Listing body, Py_ssize_t carried):
     checked = checked_at_the_end(body, carried)
     if checked is None:
         return body, []
-    return live(without_implied_guards(body, [body.outputs[k] for k in checked])), checked
-
-
-cdef int32_t in_order(Listing code, int32_t v) except -1:
-    """Copy an array to C order, as the results of a loop are."""
-    dtype, shape, strides = code.types[code.kinds[v]]
-    if code.kinds[v] <= FLAG or strides is None:
-        return v
-    kind = (dtype, shape, None)
-    return code.place(-1, whole_view(kind), v, kind)
+    return without_implied_guards(body, [body.outputs[k] for k in checked]), checked
 
 
 cdef Listing expanded_and_simplified(Listing code):

@@ -59,8 +59,7 @@ def expanded(Listing code, bint exact=False):
         if code.kinds[i] > FLAG and found.kinds[of[i]] <= FLAG:         # a partial that is constant over the array
             of[i] = emit(found, PLACE, -1, found.entry(found.views, "view", whole_view(code.types[code.kinds[i]])),
                          of[i], code.kinds[i])
-    found.inputs = [of[<int32_t>v] for v in code.inputs]
-    found.outputs = [of[<int32_t>v] for v in code.outputs]
+    set_ends(code, of, found)
     return found
 
 

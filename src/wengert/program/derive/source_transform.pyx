@@ -1,4 +1,3 @@
-# All indices are computed internally, and no Cython code divides by a number that the user gives:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Source transformation: appends a forward or reverse sweep to a program (Griewank and Walther 2008, chapter 6).
 
@@ -20,7 +19,8 @@ import numpy as np
 from wengert.core.tape.memory cimport Block, take
 from wengert.core.tape.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_POW, WG_SUBTRACT
 from wengert.program.ir.ir cimport (
-    FLAG, HAS_DERIVATIVE, IS_FUNCTION, SCALAR, Listing, copied, emit, has, names, overlaps, parted, whole_view,
+    FLAG, HAS_DERIVATIVE, IS_FUNCTION, SCALAR, Listing, copied, emit, filtered, has, names, overlaps, parted, set_ends,
+    whole_view,
 )
 from wengert.program.ir.opcodes cimport *
 
@@ -66,7 +66,6 @@ cdef class Reverse(Sweep):
     # ------------------------------------------------------------------------------------------ adjoints
 
     cpdef int accumulate(self, int32_t v, int32_t g) except -1:
-        """Add g to the adjoint of v."""
         if not self.active[v]:
             return 0
         g = self.as_precise(g, v)
@@ -175,8 +174,7 @@ cdef class Reverse(Sweep):
         if op == WG_MULTIPLY:
             p = self.code.as_[i] if side else self.code.bs[i]
             return self.contribute(v, i, self.strong_product(g, p, self.code.kinds[i]))
-        p = self.partial(i, op, side)
-        return self.contribute(v, i, self.strong_product(g, p, self.code.kinds[i]))
+        return self.contribute(v, i, self.strong_product(g, self.partial(i, op, side), self.code.kinds[i]))
 
     cdef int contribute(self, int32_t v, int32_t i, int32_t g) except -1:
         """Add to the adjoint of an operand of instruction i; sum if the operand was a broadcast scalar."""
@@ -261,10 +259,7 @@ cdef class Reverse(Sweep):
         view = self.code.views[index]
         dtype = self.code.types[kind][0]
         if self.active[source]:
-            if self.code.kinds[g] <= FLAG:
-                part = g
-            else:
-                part = self.code.view(self.in_layout(g, i), view, dtype)
+            part = g if self.code.kinds[g] <= FLAG else self.code.view(self.in_layout(g, i), view, dtype)
             self.accumulate(source, self.summed_to(part, view[1], source))
         if base >= 0 and self.active[base]:
             self.accumulate(base, self.placed(self.in_layout(g, i), view, self.code.constant(0.0), kind))
@@ -331,7 +326,7 @@ cdef class Reverse(Sweep):
             else:
                 values.append(code.filled(0.0, loop.type_of("last", number)[1] if word == "last" else
                                           code.types[code.kinds[<int32_t>call.operands[number]]][1]))
-        r = code.add(CALL, type_of_result(back.loop), code.call(call_of(back.loop, values)))
+        r = code.call(call_of(back.loop, values), type_of_result(back.loop))
         self.check_after_loop(r, back)
         for number, (word, k) in back.adjoints:
             self.accumulate(call.operands[number], code.part(r, back.loop.view(word, k), FLOAT))
@@ -486,13 +481,12 @@ cdef class Forward(Sweep):
             elif is_tangent:
                 v = code.filled(0.0, code.types[code.kinds[v]][1])
             values.append(v)
-        v = code.add(CALL, type_of_result(ahead.loop), code.call(call_of(ahead.loop, values)))
+        v = code.call(call_of(ahead.loop, values), type_of_result(ahead.loop))
         self.check_after_loop(v, ahead)
         return v if ahead.loop.count == loop.count else code.part(v, (0, (loop.count,), (8,)), FLOAT)
 
 
 def depends(Listing code, list inputs):
-    """Return for each value whether it depends on one of these inputs."""
     cdef Sweep sweep = Sweep(code, [])
     cdef Py_ssize_t i
     sweep.mark(inputs)

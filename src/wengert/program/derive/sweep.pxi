@@ -47,7 +47,6 @@ cdef class Sweep:
         return v
 
     cdef list inputs_at_example(self):
-        """Return the values of all inputs at the example."""
         if callable(self.example):
             self.example = self.example()
         for number, x in self.inserted:
@@ -157,7 +156,6 @@ cdef class Sweep:
         return self.inline(rules[0], [v])[0]
 
     cdef list of_types(self, list examples, list values):
-        """Convert examples to the types of these values."""
         return [of_type(x, self.code.types[self.code.kinds[<int32_t>v]]) for x, v in zip(examples, values)]
 
     cdef Listing traced(self, function, list examples):
@@ -242,7 +240,6 @@ cdef class Sweep:
         return small.resized(known[0].code)
 
     cdef object example_like(self, int32_t g):
-        """Return an example of the type of a value."""
         return example_of(self.code.types[self.code.kinds[g]])
 
     cdef int32_t in_layout(self, int32_t g, int32_t v) except -1:
@@ -330,7 +327,6 @@ cdef class Sweep:
         return self.elementwise(WG_MULTIPLY, self.code.constant(-2.0), a, kind)
 
     cdef value(self, int32_t v):
-        """Return a value at the example."""
         if self.call_values is None:
             self.call_values = self.evaluate_calls()
         if v in self.call_values:
@@ -388,7 +384,7 @@ cdef class Sweep:
             v = code.part(r, derived.loop.view("last", k), FLOAT)
             if code.kinds[v] > FLAG:
                 call = Call(np.vdot, (Operand(0), Operand(1)), {}, [v, v], lookup(np.vdot))
-                v = emit(code, CALL, code.call(call), -1, -1, SCALAR)
+                v = code.call(call, code.types[SCALAR])
             code.guard(emit(code, ISNAN, v, -1, -1, FLAG), False, self.location(), r)
         return 0
 

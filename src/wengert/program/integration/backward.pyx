@@ -1,4 +1,3 @@
-# Indices are computed here, never given by users:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Backward differentiation formulas of orders 1 to 5, with SciPy's control of steps, and their tangents and adjoint.
 
@@ -67,10 +66,6 @@ cdef class Backward(Implicit):
 
     def run(self, Field field, Field primal, Jacobian jacobian, cnp.ndarray times, cnp.ndarray y0, cnp.ndarray out,
             bint keep):
-        """Integrate from ``times[0]`` to ``times[1]``; write the states at ``times[2:]`` to `out`.
-
-        `out` has the shape (copies, len(times) - 2, states). With `keep`, what the adjoint needs is stored.
-        """
         cdef Py_ssize_t done = 0, first, count = times.shape[0] - 2
         cdef int order = 1, equal_steps = 0, last_order
         cdef double t, h, h_abs, new, c, factor, scale, safety, norm, shrink, proposed
@@ -382,21 +377,15 @@ cdef class Backward(Implicit):
 
     @property
     def nbytes(self):
-        """Bytes of the steps that are kept."""
         return self.ends_of_steps.nbytes + self.taken.nbytes
 
     def narrow(self, Field field):
-        """Prepare the adjoint of a run whose tangent only controlled the steps; `field` lacks that tangent."""
         cdef Py_ssize_t n = self.states
         self.start = self.start[:n].copy()
         self.set_field(field)
         self.work = np.zeros((8, n))
 
     def adjoint(self, Pullback pullback, cnp.ndarray g):
-        """Return the adjoint of the initial state, given the adjoint of the results of a stored run.
-
-        `g` has the shape (copies, len(times) - 2, states). The adjoint of the parameters is ``pullback.parameters``.
-        """
         cdef Py_ssize_t done = self.times.shape[0] - 2, before, i, k, size = self.size
         cdef cnp.ndarray adjoint = np.zeros((ROWS, size)), work = np.zeros((4, size))
         cdef double *d = doubles(adjoint)

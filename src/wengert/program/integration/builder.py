@@ -7,10 +7,9 @@ import math
 import numpy as np
 
 from wengert.program.derivatives import NotDerivable, program_row
-from wengert.program.ir.call import Call, Operand
+from wengert.program.ir.call import Operand, called
 from wengert.program.ir.ir import Listing, c_strides
 from wengert.program.ir.opcode_table import OPCODES
-from wengert.program.ir.opcodes import Op
 
 _FLOAT = np.dtype(float)
 
@@ -32,15 +31,12 @@ class Builder:
         self.result = integration.shape
 
     def shape(self, k):
-        """Return the shape of argument `k`."""
         if k < self.first:
             return self.result
         return (self.integration.count,) if k == self.first else self.shapes[k - self.first - 1]
 
     def input(self, shape):
-        v = self.code.add(Op.INPUT, (_FLOAT, shape, None), len(self.code.inputs))
-        self.code.inputs = [*self.code.inputs, v]
-        return v
+        return self.code.input((_FLOAT, shape, None))
 
     def input_like(self, j):
         return self.input(self.shape(self.positions[j]))
@@ -59,16 +55,7 @@ class Builder:
         x = self.call.args[k]
         return directions.get(x.position) if type(x) is Operand else None
 
-    def called(self, compute, arguments, row, shape):
-        """Append a call; arguments that are ints are values."""
-        values = [x for x in arguments if type(x) is int]
-        count = iter(range(len(values)))
-        args = tuple(Operand(next(count)) if type(x) is int else x for x in arguments)
-        v = self.code.add(Op.CALL, (_FLOAT, shape, None), self.code.call(Call(compute, args, {}, values, row)))
-        return int(v)
-
     def refuse_times(self, operands):
-        """Raise if the times are among these operands."""
         if any(self.positions[j] == self.first for j in operands):
             raise NotDerivable("the second derivatives of a solution in its times are not in programs")
 
@@ -91,20 +78,21 @@ class Builder:
         q, T, n = self.result
         arguments, times = self.with_tangents(directions), self.direction_of(self.first, directions)
         if times is not None:
-            start = self.called(self.integration.moved("start"), [times, *self.arguments], moved_row, (q, n))
+            start = called(self.code, self.integration.moved("start"), [times, *self.arguments], (q, n), moved_row)
             for k in range(q):
-                shift = int(self.code.part(start, (8 * k * n, (n,), (8,)), _FLOAT))
+                shift = self.code.block(start, k * n, (n,))
                 given = arguments[1 + q + k]
                 arguments[1 + q + k] = shift if given is None else self.sum(shift, given, (n,))
-        found = self.called(self.integration.pushed(), arguments, integration_row, (2 * q, T, n))
-        found = int(self.code.part(found, (8 * q * T * n, self.result, c_strides(self.result, 8)), _FLOAT))
+        found = called(self.code, self.integration.pushed(), arguments, (2 * q, T, n), integration_row)
+        found = self.code.block(found, q * T * n, self.result)
         if times is None:
             return found
-        moved = self.called(self.integration.moved("outputs"), [times, y, *self.arguments], moved_row, self.result)
+        given = [times, y, *self.arguments]
+        moved = called(self.code, self.integration.moved("outputs"), given, self.result, moved_row)
         return self.sum(found, moved, self.result)
 
     def sum(self, a, b, shape):
-        return int(self.code.add(OPCODES["add"], (_FLOAT, shape, None), a, b))
+        return self.code.add(OPCODES["add"], (_FLOAT, shape, None), a, b)
 
     def mixed(self, g_dot, directions):
         """Append F^T g_dot + (dF^T) g."""
@@ -112,13 +100,13 @@ class Builder:
         pushed, (g,) = self.integration.pushed(), self.cotangent
         both = self.stacked([g_dot, g], [self.result, self.result], (2 * q, T, n))
         arguments = [both, *self.with_tangents(directions)]
-        found = self.called(pushed.adjoint(), arguments, adjoint_row, (pushed.size,))
+        found = called(self.code, pushed.adjoint(), arguments, (pushed.size,), adjoint_row)
         m = self.integration.system.parameters
-        parts = [self.vector(found, 0, q * n), self.vector(found, 2 * q * n, q * m)]
-        return self.stacked(parts, [(q * n,), (q * m,)], (q * (n + m),)) if m else parts[0]
-
-    def vector(self, v, start, size):
-        return int(self.code.part(v, (8 * start, (size,), (8,)), _FLOAT)) if size else None
+        of_states = self.code.block(found, 0, (q * n,))
+        if not m:
+            return of_states
+        parts = [of_states, self.code.block(found, 2 * q * n, (q * m,))]
+        return self.stacked(parts, [(q * n,), (q * m,)], (q * (n + m),))
 
     def stacked(self, values, shapes, shape):
         """Append an array with these values one after the other."""
@@ -127,7 +115,7 @@ class Builder:
             v = self.code.constant_array(np.array(v)) if isinstance(v, np.ndarray) else v
             made = self.code.place(made, (8 * place, own, c_strides(own, 8)), v, (_FLOAT, shape, None))
             place += math.prod(own)
-        return int(made)
+        return made
 
     def parts_of(self, v, wanted):
         """Return the adjoints of these operands from those of all states and parameters."""
@@ -137,34 +125,27 @@ class Builder:
         for j in wanted:
             k = self.positions[j] - self.first - 1
             if k < 0:  # times, or a cotangent
-                found.append(int(self.code.filled(0.0, self.shape(self.positions[j]))))
+                found.append(self.code.filled(0.0, self.shape(self.positions[j])))
                 continue
             place = k * system.states
             if k >= copies:
                 row, k = divmod(k - copies, count)
                 place = copies * system.states + row * system.parameters + self.integration.places[k]
-            shape = self.shape(self.positions[j])
-            found.append(int(self.code.part(v, (8 * place, shape, c_strides(shape, 8)), _FLOAT)))
+            found.append(self.code.block(v, place, self.shape(self.positions[j])))
         return found
 
     def rows(self, k, count, is_batched):
-        """Return the values of argument `k` at each point of a batch."""
         v, shape = self.arguments[k], self.shape(k)
         if not is_batched:
             return count * [v]
-        size = 8 * math.prod(shape)
-        return [int(self.code.part(v, (j * size, shape, c_strides(shape, 8)), _FLOAT)) for j in range(count)]
+        return [self.code.block(v, j * math.prod(shape), shape) for j in range(count)]
 
     def batch(self, pushed, arguments, count):
         """Append an integration with `count` tangents; return the solution with each tangent as a batch."""
         _, T, n = self.result
         shape, alike = (count, T, n), (_FLOAT, (count, 2, T, n), None)
-        found = self.called(pushed, arguments, integration_row, pushed.shape)
-        primal = self.code.part(found, (0, (T, n), (8 * n, 8)), _FLOAT)
-        tangents = self.code.part(found, (8 * T * n, shape, c_strides(shape, 8)), _FLOAT)
+        found = called(self.code, pushed, arguments, pushed.shape, integration_row)
+        primal, tangents = self.code.block(found, 0, (T, n)), self.code.block(found, T * n, shape)
         strides = (16 * T * n, 8 * n, 8)
         made = self.code.place(-1, (0, shape, strides), primal, alike)
         return self.code.place(made, (8 * T * n, shape, strides), tangents, alike)
-
-    def finish(self, outputs):
-        self.code.outputs = [int(v) for v in outputs]

@@ -30,9 +30,10 @@ from wengert.program.integration.builder import Builder, adjoint_row, moved_row
 from wengert.program.integration.continuity import has_fixed_jumps
 from wengert.program.integration.report import FORWARD_MODE, Report, Taken
 from wengert.program.integration.system import MissingBranch, System, WiderPattern
-from wengert.program.ir.call import Call, Operand, perturbed
+from wengert.program.ir.call import Call, Operand, called, perturbed
 from wengert.program.ir.ir import Listing
 from wengert.program.ir.verify import Verifier, check_fields, expect, is_a, is_count
+from wengert.program.memo import memoised
 from wengert.transforms.explain import remark
 
 _FLOAT = np.dtype(float)
@@ -205,12 +206,10 @@ class Integration:
         self._derived["taken"] = Taken(method, stepper.steps, *((stepper.nbytes, stepper.stride) if keeps else ()))
         return stepper, y
 
+    @memoised
     def options_of(self, method):
         """Return the options of a method, with its tolerances reduced where `methods.TOLERANCES` says so."""
-        key = "options", method
-        if key not in self._derived:
-            self._derived[key] = methods.tightened(method, self.options)
-        return self._derived[key]
+        return methods.tightened(method, self.options)
 
     def check_jumps(self, steps, first, start, parameters):
         """Raise if the right-hand side jumps within a step, at a time that depends on differentiated values."""
@@ -278,13 +277,9 @@ class Integration:
         remark(self.integration_report, active)
         return kept[4].adjoint(np.ascontiguousarray(g))
 
+    @memoised
     def active_places(self, active):
         """Return the positions of active operands among all initial states and parameters."""
-        if active not in self._derived:
-            self._derived[active] = self._active_places(active)
-        return self._derived[active]
-
-    def _active_places(self, active):
         sizes = [self.system.states, *map(math.prod, self.shapes)]
         return np.flatnonzero(np.repeat(active, sizes)) if self.system.copies == 1 else np.arange(self.size)
 
@@ -346,30 +341,25 @@ class Integration:
         active = (True,) * (1 + len(self.shapes)) if active is None else active
         return self._derived.setdefault(("adjoint", active), Adjoint(self, active))
 
+    @memoised
     def pushed(self, count: int = 1) -> Integration:
         """Return the integration of the system with its tangents in `count` directions.
 
         Another method may replace its own; see `methods.of_tangents`.
         """
-        key = "pushed", count
-        if key not in self._derived:
-            options = methods.of_tangents(self.method, self.system.states), self.options, self.memory, self.count
-            self._derived[key] = Integration(self.system.pushed(count), self.shapes, *options)
-        return self._derived[key]
+        method = methods.of_tangents(self.method, self.system.states)
+        return Integration(self.system.pushed(count), self.shapes, method, self.options, self.memory, self.count)
 
     def moved(self, what: str) -> Moved:
         """Return the call for derivatives in the times; see `Moved`."""
         return Moved(self, what)
 
+    @memoised
     def controlled(self) -> Integration:
         """Return the integration of the system with one tangent that only controls the steps."""
-        if "controlled" not in self._derived:
-            made = self.pushed()
-            options = made.options | {"is_rough": True}
-            self._derived["controlled"] = Integration(
-                made.system, made.shapes, made.method, options, made.memory, made.count
-            )
-        return self._derived["controlled"]
+        made = self.pushed()
+        options = made.options | {"is_rough": True}
+        return Integration(made.system, made.shapes, made.method, options, made.memory, made.count)
 
     @property
     def shape(self) -> tuple:
@@ -384,26 +374,25 @@ class Integration:
     # -- derivatives
 
     def tangent(self, call: Call, moved: list, known: list) -> Listing:
-        """Return the IR of the tangent; see `wengert.program.ir.call.is_solution`."""
         made = Builder(self, call, 0)
         directions = [made.input_like(j) for j in moved]
         y = made.input(self.shape)
         made.take_operands()
-        made.finish([made.tangent(dict(zip(moved, directions)), y)])
+        made.code.outputs = [made.tangent(dict(zip(moved, directions)), y)]
         return made.code
 
     def adjoints(self, call: Call, wanted: list, known: list) -> Listing:
-        """Return the IR of the adjoints; see `wengert.program.ir.call.is_solution`."""
         made = Builder(self, call, 0)
         g, y = made.input(self.shape), made.input(self.shape)
         made.take_operands()
         adjoint = self.adjoint(made.active(wanted))
-        found = made.called(adjoint, [g, *made.arguments], adjoint_row, (self.size,))
+        found = called(made.code, adjoint, [g, *made.arguments], (self.size,), adjoint_row)
         outputs = made.parts_of(found, wanted)
         if call.args[0] in map(Operand, wanted):
-            times = made.called(self.moved("adjoint"), [found, g, y, *made.arguments], moved_row, (self.count,))
+            given = [found, g, y, *made.arguments]
+            times = called(made.code, self.moved("adjoint"), given, (self.count,), moved_row)
             outputs[wanted.index(call.args[0].position)] = times
-        made.finish(outputs)
+        made.code.outputs = outputs
         return made.code
 
     def batched(self, call: Call, is_batched: list, count: int) -> Listing | None:
@@ -419,13 +408,12 @@ class Integration:
         arguments = [*made.arguments[:2], *rows[2], *made.arguments[3 : 3 + m]]
         arguments += [rows[3 + m + k][j] for j in range(count) for k in range(m)]
         own = Integration(self.system.primal, self.shapes, self.method, self.options, self.memory, self.count)
-        made.finish([made.batch(own.pushed(count), arguments, count)])
+        made.code.outputs = [made.batch(own.pushed(count), arguments, count)]
         return made.code
 
     # -- verification
 
     def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
-        """Raise `MalformedProgram` unless the call has valid operands and the type of the result; see `ir.verify`."""
         self.check_operands(call.args, types, verifier)
         expect(kind[:2] == (_FLOAT, self.shape), "returns a solution of another type")
 
@@ -477,7 +465,6 @@ class Adjoint:
         self.__name__ = self.__qualname__ = f"{'tangents' if is_forward else 'adjoint'} of solve_ivp"
 
     def tiered(self, tier: str) -> Adjoint:
-        """Return the call for a tier of the VM."""
         return self.integration.tiered(tier).adjoint(self.active)
 
     is_approximate = True
@@ -491,7 +478,6 @@ class Adjoint:
         return self.integration.perturbed(y) if perturbed.get() else y
 
     def tangent(self, call: Call, moved: list, known: list) -> Listing:
-        """Return the IR of the tangent; see `wengert.program.ir.call.is_solution`."""
         made = Builder(self.integration, call, 1)
         made.refuse_times(moved)
         directions = dict(zip(moved, [made.input_like(j) for j in moved]))
@@ -500,11 +486,10 @@ class Adjoint:
         g_dot = made.direction_of(0, directions)
         if g_dot is None:
             g_dot = made.code.filled(0.0, made.result)
-        made.finish([made.mixed(g_dot, directions)])
+        made.code.outputs = [made.mixed(g_dot, directions)]
         return made.code
 
     def adjoints(self, call: Call, wanted: list, known: list) -> Listing:
-        """Return the IR of the adjoints; see `wengert.program.ir.call.is_solution`."""
         made = Builder(self.integration, call, 1)
         made.refuse_times(wanted)
         w = made.input((self.integration.size,))
@@ -517,11 +502,10 @@ class Adjoint:
         for j in wanted:
             if call.args[0] == Operand(j):
                 parts[j] = made.tangent(directions)
-        made.finish([parts[j] for j in wanted])
+        made.code.outputs = [parts[j] for j in wanted]
         return made.code
 
     def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
-        """Raise `MalformedProgram` unless the call has valid operands and the type of the result; see `ir.verify`."""
         check_fields(self, {"integration": Integration, "active": tuple})
         expect(len(self.active) == 1 + len(self.integration.shapes), "has other operands than its integration")
         expect(all(type(x) is bool for x in self.active), "has other operands than its integration")
@@ -549,7 +533,6 @@ class Moved:
         self.__name__ = self.__qualname__ = f"times of solve_ivp ({what})"
 
     def tiered(self, tier: str) -> Moved:
-        """Return the call for a tier of the VM."""
         return Moved(self.integration.tiered(tier), self.what)
 
     def __call__(self, *arguments):
@@ -568,7 +551,6 @@ class Moved:
         return found
 
     def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
-        """Raise `MalformedProgram` unless the call has valid operands and the type of the result; see `ir.verify`."""
         check_fields(self, {"integration": Integration, "what": _MOVED.__contains__})
         own, count = self.integration, _MOVED[self.what]
         own.check_operands(call.args[count:], types, verifier)

@@ -1,4 +1,3 @@
-# Indices are computed here, never given by users:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """The Radau IIA method of order 5, with SciPy's control of steps, and its tangents and adjoint.
 
@@ -72,10 +71,6 @@ cdef class Collocation(Implicit):
 
     def run(self, Field field, Field primal, Jacobian jacobian, cnp.ndarray times, cnp.ndarray y0, cnp.ndarray out,
             bint keep):
-        """Integrate from ``times[0]`` to ``times[1]``; write the states at ``times[2:]`` to `out`.
-
-        `out` has the shape (copies, len(times) - 2, states). With `keep`, what the adjoint needs is stored.
-        """
         cdef Py_ssize_t done = 0, first, i, count = times.shape[0] - 2
         cdef double t, h, h_abs, new, factor, safety, proposed, norm
         cdef double last_size = 0.0, last_norm = 0.0    # of the step before; 0: there is none
@@ -413,20 +408,14 @@ cdef class Collocation(Implicit):
 
     @property
     def nbytes(self):
-        """Bytes of the steps that are kept."""
         return self.starts.nbytes + self.stages.nbytes
 
     def narrow(self, Field field):
-        """Prepare the adjoint of a run whose tangent only controlled the steps; `field` lacks that tangent."""
         cdef Py_ssize_t n = self.states
         self.set_field(field)
         self.work = np.zeros((12, n))
 
     def adjoint(self, Pullback pullback, cnp.ndarray g):
-        """Return the adjoint of the initial state, given the adjoint of the results of a stored run.
-
-        `g` has the shape (copies, len(times) - 2, states). The adjoint of the parameters is ``pullback.parameters``.
-        """
         cdef Py_ssize_t done = self.times.shape[0] - 2, before, i
         cdef cnp.ndarray adjoint = np.zeros(self.size), work = np.zeros((11, self.size))
         cdef double start

@@ -29,11 +29,11 @@ def has_fixed_jumps(system: System) -> bool:
     Such jumps are where a function of nothing but the time jumps, and where a branch depends on nothing but the time.
     Other branches are guards: the program fails where another one is taken, so it does not pass a jump there.
     """
-    count = len(system.others)
-    return system._memoised(
-        ("fixed jumps", count),
-        lambda: all(_has_fixed_jumps(each.program._listing, count > 0) for each in (system, *system.others)),
-    )
+    every = system, *system.others
+    key = "fixed jumps", len(every)
+    if key not in system._derived:
+        system._derived[key] = all(_has_fixed_jumps(each.program._listing, len(every) > 1) for each in every)
+    return system._derived[key]
 
 
 def needed_values(code: Any, ends: list) -> list:

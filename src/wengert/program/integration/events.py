@@ -7,16 +7,17 @@ fails where there are more or fewer.  The derivatives are composed of other inst
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from wengert import registry
 from wengert.errors import GuardError
 from wengert.program.derivatives import NotDerivable, program_row
 from wengert.program.integration.calls import Integration
-from wengert.program.ir.call import Call, Operand, perturbed
+from wengert.program.ir.call import Call, Operand, called, perturbed
 from wengert.program.ir.ir import Listing
 from wengert.program.ir.opcode_table import OPCODES
-from wengert.program.ir.opcodes import Op
 from wengert.program.ir.verify import Verifier, check_fields, expect, is_a, is_count, is_shape
 from wengert.program.program import Program
 
@@ -57,7 +58,6 @@ class Events:
     checks = is_approximate = True
 
     def tiered(self, tier: str) -> Events:
-        """Return the call for a tier of the VM."""
         functions = [program.tiered(tier) for program in self.functions]
         made = Events(self.integration.tiered(tier), functions, self.limits, self.directions)
         made.counts, made.taken = self.counts, self.taken
@@ -78,7 +78,6 @@ class Events:
         return self.integration.perturbed(y) if perturbed.get() else y
 
     def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
-        """Raise `MalformedProgram` unless the call has valid operands and the type of the result; see `ir.verify`."""
         fields = {"integration": Integration, "functions": list, "limits": list, "directions": list, "counts": list}
         check_fields(self, {**fields, "taken": is_a(int)})
         own = self.integration
@@ -175,10 +174,9 @@ class Limited:
         """Return IR with `count` inputs, the result and the operands; those inputs; and the arguments of the call."""
         made = Listing()
         total = count + 1 + sum(type(x) is Operand for x in call.args)
-        made.inputs = [made.add(Op.INPUT, (_FLOAT, self.shape, None), k) for k in range(total)]
-        given, operands = made.inputs[:count], made.inputs[count + 1 :]
-        arguments = [int(operands[x.position]) if type(x) is Operand else x for x in call.args]
-        return made, [int(v) for v in given], arguments
+        inputs = [made.input((_FLOAT, self.shape, None)) for _ in range(total)]
+        operands = inputs[count + 1 :]
+        return made, inputs[:count], [operands[x.position] if type(x) is Operand else x for x in call.args]
 
     def _along(self, made, place, direction, arguments):
         """Append the derivative in the argument at a place along a direction; return None if it is zero."""
@@ -192,22 +190,15 @@ class Limited:
             return None
         if order > self.highest:
             raise NotDerivable(f"derivatives of solve_ivp in times above order {self.highest} are not in programs")
-        given = [*directions, x]
-        values = [v for v in given if type(v) is int]
-        count = iter(range(len(values)))
-        args = tuple(Operand(next(count)) if type(v) is int else v for v in given)
-        made_call = Call(Limited(self.shape, self.highest, order), args, {}, values, limited_row)
-        return int(made.add(Op.CALL, (_FLOAT, self.shape, None), made.call(made_call)))
+        return called(made, Limited(self.shape, self.highest, order), [*directions, x], self.shape, limited_row)
 
     def _sum(self, made, terms):
-        found = None
-        for v in terms:
-            if v is not None:
-                found = v if found is None else int(made.add(OPCODES["add"], (_FLOAT, self.shape, None), found, v))
-        return int(made.filled(0.0, self.shape)) if found is None else found
+        terms = [v for v in terms if v is not None]
+        if not terms:
+            return made.filled(0.0, self.shape)
+        return functools.reduce(lambda a, b: made.add(OPCODES["add"], (_FLOAT, self.shape, None), a, b), terms)
 
     def tangent(self, call: Call, moved: list, known: list) -> Listing:
-        """Return the IR of the tangent; see `wengert.program.ir.call.is_solution`."""
         made, directions, arguments = self._begin(call, len(moved))
         along = dict(zip(moved, directions))
         terms = [
@@ -228,7 +219,6 @@ class Limited:
         return made
 
     def check_call(self, call: Call, types: list, kind: tuple, verifier: Verifier) -> None:
-        """Raise `MalformedProgram` unless the call has valid operands and their type; see `ir.verify`."""
         check_fields(self, {"shape": is_shape, "highest": is_count, "order": is_count})
         expect(self.order <= self.highest, "has an order above the highest that it supports")
         expect(len(call.args) == 1 + self.order and kind[:2] == (_FLOAT, self.shape), "has other operands")

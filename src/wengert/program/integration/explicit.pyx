@@ -1,4 +1,3 @@
-# Indices are computed here, never given by users:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Explicit Runge-Kutta methods with SciPy's step size control, and the adjoint of the steps that were accepted.
 
@@ -113,10 +112,6 @@ cdef class Explicit(Stepper):
     # ---- the steps
 
     def run(self, Field field, cnp.ndarray times, cnp.ndarray y0, cnp.ndarray out, bint keep):
-        """Integrate from ``times[0]`` to ``times[1]``; write the states at ``times[2:]`` to `out`.
-
-        `out` has the shape (copies, len(times) - 2, states). With `keep`, what the adjoint needs is stored.
-        """
         cdef Py_ssize_t done = 0, first, stiff = 0, calm = 0, count = times.shape[0] - 2
         cdef double t, h, h_abs, new, norm, factor, proposed
         cdef bint was_rejected
@@ -338,7 +333,6 @@ cdef class Explicit(Stepper):
 
     @property
     def nbytes(self):
-        """Bytes of the steps that are kept."""
         return self.kept.nbytes + (self.slopes.nbytes if self.is_full else 0)
 
     @property
@@ -346,7 +340,6 @@ cdef class Explicit(Stepper):
         return 0 if self.is_full else self.spacing
 
     def narrow(self, Field field):
-        """Prepare the adjoint of a run whose tangent only controlled the steps; `field` lacks that tangent."""
         cdef Py_ssize_t n = self.states
         self.set_field(field)
         self.work = np.empty((2, n))
@@ -384,10 +377,6 @@ cdef class Explicit(Stepper):
         return 0
 
     def adjoint(self, Pullback pullback, cnp.ndarray g):
-        """Return the adjoint of the initial state, given the adjoint of the results of a stored run.
-
-        `g` has the shape (copies, len(times) - 2, states). The adjoint of the parameters is ``pullback.parameters``.
-        """
         cdef Py_ssize_t done = self.times.shape[0] - 2, first, last = self.count, before, i, size = self.size
         cdef Py_ssize_t line = size * sizeof(double), block = (self.stages + 1) * size
         cdef double *ends = doubles(self.ends)

@@ -1,4 +1,3 @@
-# Indices are computed here, never given by users:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """LU factors of the matrices of implicit methods, which are combinations of the identity and of Jacobians.
 
@@ -265,7 +264,6 @@ cdef bint again(Sparse s, number *a) noexcept nogil:
 
 
 cdef int select_pivots(Sparse s, number *a) except -1:
-    """Factorise, and select pivots."""
     cdef const int *starts = ints(s.starts)
     cdef const int *given_rows = ints(s.given_rows)
     cdef const int *q = ints(s.q)
@@ -370,7 +368,6 @@ cdef int search(Sparse s, int k) noexcept nogil:
 
 
 cdef void sort(int *x, int n) noexcept nogil:
-    """Sort a few numbers by insertion."""
     cdef int i, j, own
     for i in range(1, n):
         own, j = x[i], i - 1
@@ -381,7 +378,6 @@ cdef void sort(int *x, int n) noexcept nogil:
 
 
 cdef void solve_one(Sparse s, number *b, bint transposed) noexcept nogil:
-    """Solve for one vector in place."""
     cdef const int *p = ints(s.p)
     cdef const int *q = ints(s.q)
     cdef const int *lower_starts = ints(s.lower_starts)

@@ -1,4 +1,3 @@
-# Indices are computed here, never given by users:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Right-hand sides of differential equations as programs that steppers call from C.
 
@@ -108,7 +107,6 @@ cdef class Field:
         self.bind(system)
 
     cdef int set(self, const double[:, ::1] parameters, scales) except -1:
-        """Set the parameters and the magnitudes of the directions."""
         cdef Py_ssize_t k, count = self.width - 1 - self.states
         if parameters.shape[0] != self.copies or parameters.shape[1] != count:
             raise ValueError("the right-hand side has other parameters")

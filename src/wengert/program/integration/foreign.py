@@ -26,7 +26,6 @@ class Foreign:
         self.method, self.options = method, options
 
     def run(self, field, times: np.ndarray, y0: np.ndarray, out: np.ndarray, keep: bool) -> None:
-        """Integrate from ``times[0]`` to ``times[1]``; write the states at ``times[2:]`` to `out`."""
         tolerances = {key: self.options[key] for key in ("rtol", "atol")}
         start = y0.ravel()
         if self.method == "odeint":

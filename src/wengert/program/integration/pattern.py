@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from wengert.program.memo import memoised
+
 #: sparse factors are faster than dense ones up to this many multiplications plus this fraction of the cube of the size
 #: (`python -m benchmarks.sparse_factors`)
 MAX_MULTIPLICATIONS, MAX_PART = 2000, 0.045
@@ -26,7 +28,7 @@ class Pattern:
         if rows is None or columns is None:
             rows, columns = np.divmod(np.arange(n * n), n)
         self.n, self.rows, self.columns, self.count = n, rows, columns, rows.size
-        self._places: dict = {}
+        self._derived: dict = {}
 
     @property
     def _keys(self):
@@ -79,15 +81,14 @@ class Pattern:
             return False
         return self.multiplications <= most
 
+    @memoised
     def dense_places(self, stages: int) -> tuple:
         """Return the places of the nonzeros of all blocks, and of the diagonal, in a dense matrix in C order."""
-        return self._memoised(("dense", stages), lambda: self._dense_places(stages))
-
-    def _dense_places(self, stages):
         n = stages * self.n
         rows, columns = self._blocks(stages)
         return (rows * n + columns).astype(np.intc), (np.arange(n) * (n + 1)).astype(np.intc)
 
+    @memoised
     def sparse_places(self, stages: int) -> tuple:
         """Return the structure of a matrix of blocks.
 
@@ -100,9 +101,6 @@ class Pattern:
         order : ndarray
             The order of elimination.
         """
-        return self._memoised(("sparse", stages), lambda: self._sparse_places(stages))
-
-    def _sparse_places(self, stages):
         n = stages * self.n
         order = (self.order[:, None] + self.n * np.arange(stages)).ravel()
         position = np.argsort(order)
@@ -119,8 +117,3 @@ class Pattern:
         i, j = np.divmod(np.arange(stages * stages), stages)
         rows = (i[:, None] * self.n + self.rows).ravel()
         return rows.astype(np.int64), (j[:, None] * self.n + self.columns).ravel().astype(np.int64)
-
-    def _memoised(self, key, make):
-        if key not in self._places:
-            self._places[key] = make()
-        return self._places[key]

@@ -90,8 +90,7 @@ def normal_form(code: Listing) -> Listing:
     parts = parts_of(code, x, needed)
     rest = [v for v in needed if v != x and v not in parts]
     made, of = Listing(), np.full(len(code), -1, dtype=np.int32)
-    of[x] = made.add(Op.INPUT, kind_of(code, x), 0)
-    made.inputs = [int(of[x])]
+    of[x] = made.input(kind_of(code, x))
     for v in [*(w for u in rest for w in operands(code, u)), *code.outputs]:
         if of[v] < 0 and (view := parts.get(int(v))):
             of[v] = made.part(int(of[x]), view, _FLOAT)

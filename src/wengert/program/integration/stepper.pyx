@@ -1,4 +1,3 @@
-# Indices are computed here, never given by users:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Control of step sizes and times that SciPy's methods have in common.
 
@@ -56,6 +55,12 @@ cdef cnp.ndarray longer(cnp.ndarray x):
 
 cdef class Stepper:
     """An integration.
+
+    ``run(field, times, y0, out, keep)`` integrates from ``times[0]`` to ``times[1]``, and writes the states at
+    ``times[2:]`` to `out`, of shape (copies, len(times) - 2, states); implicit methods take the primal system and its
+    Jacobian after the field.  With `keep`, what the adjoint needs is stored, ``nbytes`` of it: ``narrow(field)``
+    prepares for a field that lacks the tangent that only controlled the steps, and ``adjoint(pullback, g)`` returns the
+    adjoint of the initial state, given that of `out`; the adjoint of the parameters is ``pullback.parameters``.
 
     Parameters
     ----------
@@ -253,7 +258,6 @@ cdef class Stepper:
         return done
 
     cdef int keep_end(self, double end) except -1:
-        """Store the end of a step."""
         if self.count == self.ends.shape[0]:
             self.ends = longer(self.ends)
         doubles(self.ends)[self.count] = end

@@ -1,4 +1,7 @@
-"""Adjoints of integrations: products with tangents, reverse sweeps over stored steps, and adjoint equations."""
+"""Adjoints of integrations: products with tangents, reverse sweeps over stored steps, and adjoint equations.
+
+``adjoint(g)`` returns the adjoints of initial states and parameters, given that of the result.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,6 @@ class Tangents:
         self.places, self.size = places, integration.size
 
     def adjoint(self, g):
-        """Return the adjoints of initial states and parameters, given that of the result."""
         found = np.zeros(self.size)
         if self.places.size:
             found[self.places] = self.tangents @ g.reshape(-1)
@@ -70,11 +72,9 @@ class Steps:
 
     @property
     def nbytes(self):
-        """Bytes of the steps."""
         return self.stepper.nbytes
 
     def adjoint(self, g):
-        """Return the adjoints of initial states and parameters, given that of the result."""
         pullback = field.bound(field.Pullback, self.system, self.parameters)
         found = np.concatenate([self.stepper.adjoint(pullback, g), pullback.parameters.ravel()])
         pullback.settle()
@@ -150,7 +150,6 @@ class Continuous:
         return found
 
     def adjoint(self, g):
-        """Return the adjoints of initial states and parameters, given that of the result."""
         n, begin, every = self.integration.system.states, self.times[0], self.times[2:]
         w, of_parameters = np.zeros(n), np.zeros(self.parameters.shape[1])
         g = g.reshape(every.size, n)

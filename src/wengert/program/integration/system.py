@@ -15,11 +15,12 @@ from wengert.core.levels import caught
 from wengert.errors import GuardError
 from wengert.program.derive import source_transform
 from wengert.program.integration.pattern import Pattern
-from wengert.program.ir.ir import Listing, c_strides, kind_of
+from wengert.program.ir.ir import Listing, kind_of
 from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.verify import Verifier, check_fields, expect, is_count
 from wengert.program.jacobian import accumulate
+from wengert.program.memo import memoised
 from wengert.program.passes import scalarise
 from wengert.program.passes.batching import batch_program
 from wengert.program.program import Program
@@ -93,7 +94,6 @@ class System:
 
     @property
     def _shapes(self):
-        """Shapes of the outputs."""
         rows = [1] + [count * start for count, start in zip(self.directions, self._starts)]
         return [(r, self.states) if r > 1 else (self.states,) for r in rows]
 
@@ -128,22 +128,18 @@ class System:
             found = found.pushed(count)
         return found
 
+    @memoised
     def pushed(self, count: int = 1) -> System:
         """Return the system with tangents of each of its copies in `count` directions."""
-        return self._memoised(("pushed", count), lambda: self._pushed(count))
-
-    def _pushed(self, count):
         code, (given,) = self._timed(), self.program._example
         example = [*self._timed_example(), given]
         tangents = source_transform.pushed_forward(code, [(code.inputs[0], 2)], list(code.outputs), example[:2])
         if count > 1:
             tangents = batch_program(tangents, [2], count, example)
         made, size = Listing(), given.size
-        x = made.add(Op.INPUT, (_FLOAT, ((1 + count) * size,), None), 0)
-        made.inputs = [x]
-        own = [part(made, x, 0, size), part(made, x, 0, 1)]
-        shape = (count, size) if count > 1 else (size,)
-        moved = made.part(x, (8 * size, shape, c_strides(shape, 8)), _FLOAT)
+        x = made.input((_FLOAT, ((1 + count) * size,), None))
+        own = [made.block(x, 0, (size,)), made.block(x, 0, (1,))]
+        moved = made.block(x, size, (count, size) if count > 1 else (size,))
         primal = inlined(made, code, own).outputs
         found = inlined(made, tangents, [*own, moved]).outputs
         made.outputs = [*primal, self._block(made, found, count)]
@@ -159,51 +155,45 @@ class System:
         for v, own in zip(tangents, self._shapes):
             r = math.prod(own) // n
             shape = count, r, n
-            v = code.part(v, (0, shape, c_strides(shape, 8)), _FLOAT)
+            v = code.block(v, 0, shape)
             made = code.place(made, (8 * start * n, shape, (8 * q * n, 8 * n, 8)), v, (_FLOAT, (count * q, n), None))
             start += r
         return made
 
+    @memoised
     def pulled(self) -> Program:
         """Return the program that maps x and cotangents of all outputs to the cotangent of x."""
-        return self._memoised("pulled", self._pulled)
-
-    def _pulled(self):
         code, program = self._timed(), self.program
         x, _ = code.inputs
         seeds = [(y, 2 + k) for k, y in enumerate(code.outputs)]
         longer = source_transform.pulled_back(code, seeds, [x], self._timed_example(), program._exact)
         (given,) = program._example
         made = Listing()
-        types = [(_FLOAT, shape, None) for shape in (given.shape, *self._shapes)]
-        made.inputs = [made.add(Op.INPUT, type, k) for k, type in enumerate(types)]
-        x, *cotangents = made.inputs
-        found = inlined(made, longer, [x, part(made, x, 0, 1), *cotangents])
+        x, *cotangents = [made.input((_FLOAT, shape, None)) for shape in (given.shape, *self._shapes)]
+        found = inlined(made, longer, [x, made.block(x, 0, (1,)), *cotangents])
         return self._made("pullback", found, [given, *map(np.ones, self._shapes)])
 
     def _timed(self):
         """Return the IR with the time as a separate second input, so that it is not differentiated."""
         code, made = self.program._differentiable_ir(), Listing()
         type = kind_of(code, code.inputs[0])
-        x, t = made.inputs = [made.add(Op.INPUT, type, 0), made.add(Op.INPUT, (_FLOAT, (1,), None), 1)]
+        x, t = made.input(type), made.input((_FLOAT, (1,), None))
         return parted(made, code, x, (0, (1,), (8,)), t)
 
     def _timed_example(self):
         (x,) = self.program._example
         return [x, x[:1].copy()]
 
+    @memoised
     def jacobian(self) -> tuple[Program, Pattern]:
         """Return the program from the state and x to the nonzeros of the Jacobian in the state, and their pattern.
 
         The system is one without tangents.
         """
-        return self._memoised("jacobian", self._jacobian)
-
-    def _jacobian(self):
         code, n, made = self.program._differentiable_ir(), self.states, Listing()
         type = kind_of(code, code.inputs[0])
-        made.inputs = [made.add(Op.INPUT, (_FLOAT, (n,), None), 0), made.add(Op.INPUT, type, 1)]
-        found = parted(made, code, made.inputs[1], (8, (n,), (8,)), made.inputs[0])
+        state, x = made.input((_FLOAT, (n,), None)), made.input(type)
+        found = parted(made, code, x, (8, (n,), (8,)), state)
         (x,) = self.program._example
         made = self._made("of the state", found, [x[1 : 1 + n].copy(), x])
         if made._exact or "accumulate" in made._disabled:
@@ -217,7 +207,7 @@ class System:
 
     def pattern(self) -> Pattern:
         """Return the nonzeros of the Jacobian in all branches so far, of a system without tangents."""
-        return self._memoised("pattern", lambda: self.jacobian()[1])
+        return self._derived.get("pattern") or self.jacobian()[1]
 
     def places(self, pattern: Pattern) -> np.ndarray | None:
         """Return the places of nonzeros among those of all branches; None if these are the same.
@@ -251,11 +241,6 @@ class System:
         made = self.program._like(f"{word} of {self.program._name}", listing, Result(Slot(0)))
         made._form, made._example = Form(tuple(example), {}), example
         return made
-
-    def _memoised(self, key: Any, make: Callable) -> Any:
-        if key not in self._derived:
-            self._derived[key] = make()
-        return self._derived[key]
 
     def __getstate__(self):
         kept = "program", "states", "directions", "primal", "others"
@@ -292,11 +277,6 @@ class System:
         expect(is_right and shape[0] // self.copies > self.states, "has a system with other inputs")
         types = [kind_of(code, v)[:2] for v in code.outputs]
         expect(types == [(_FLOAT, shape) for shape in self._shapes], "has a system with other outputs")
-
-
-def part(code: Listing, v: int, start: int, size: int) -> int:
-    """Append a part of a vector."""
-    return code.part(v, (8 * start, (size,), (8,)), _FLOAT)
 
 
 def inlined(code: Listing, other: Listing, inputs: list, known: dict | None = None) -> Listing:

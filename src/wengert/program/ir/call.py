@@ -89,6 +89,14 @@ class Call:
         return repr(value)
 
 
+def called(code, compute, arguments, shape: tuple, row) -> int:
+    """Append a call that returns float64 of this shape; arguments that are ints are values, others are constants."""
+    values = [x for x in arguments if type(x) is int]
+    count = iter(range(len(values)))
+    args = tuple(Operand(next(count)) if type(x) is int else x for x in arguments)
+    return code.call(Call(compute, args, {}, values, row), (np.dtype(float), shape, None))
+
+
 def is_function(call) -> bool:
     """Return whether a call is pure: a function of NumPy, SciPy or the rules, determined by its operands."""
     return call.row is not None and call.row.name.startswith(_FUNCTIONS)

@@ -106,7 +106,6 @@ def pullback(call, wanted, ybar, y, *operands):
 
 
 def filled(argument, operands):
-    """Substitute operand values into an argument."""
     if type(argument) is Operand:
         return operands[argument.position]
     if type(argument) in (list, tuple):

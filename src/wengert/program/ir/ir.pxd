@@ -36,7 +36,7 @@ cdef class Listing:
     cdef tuple columns(self)
     cdef int32_t entry(self, list table, str name, object key) except -1
     cdef Listing copy(self)
-    cdef Listing successor(self, Py_ssize_t capacity=*)
+    cpdef Listing successor(self, Py_ssize_t capacity=*)
     cdef Listing shortened(self, Py_ssize_t n)
     cdef int32_t adopt(self, Listing other, Py_ssize_t i, const int32_t *of, const int32_t *kinds=*) except -1
     cdef cnp.ndarray kinds_of(self, Listing other)      # type ids of `other` translated to this program's
@@ -88,5 +88,23 @@ cpdef tuple c_strides(shape, Py_ssize_t itemsize)
 cpdef bint overlaps(shape, strides)                     # may two elements share memory?
 cdef tuple parted(tuple type)                           # complex type to (real, imaginary) pairs on a last axis
 cdef tuple paired(tuple type)                           # and back
-cdef tuple whole_view(tuple type)                       # view descriptor that covers an array of a type
+cpdef tuple whole_view(tuple type)                      # view descriptor that covers an array of a type
 cdef int32_t copied(Listing code, Py_ssize_t i, const int32_t *of, Listing target) except -1
+cdef Listing filtered(Listing code, const unsigned char *marks, bint keeps)     # without the other instructions
+cdef int set_ends(Listing code, const int32_t *of, Listing target) except -1
+cdef int count_operands(Listing code, Py_ssize_t i, int32_t *counts) except -1  # adds 1 to the count of each operand
+
+
+cdef inline int column_operands(Listing code, Py_ssize_t i, int32_t *found) noexcept:
+    """Write the ids of values in the columns of an instruction to `found`; return their number, at most three."""
+    cdef int mask = names(code.ops[i]), n = 0
+    if mask & 1 and code.as_[i] >= 0:
+        found[0] = code.as_[i]
+        n = 1
+    if mask & 2 and code.bs[i] >= 0:
+        found[n] = code.bs[i]
+        n += 1
+    if mask & 4 and code.cs[i] >= 0:
+        found[n] = code.cs[i]
+        n += 1
+    return n

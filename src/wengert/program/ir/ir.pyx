@@ -1,4 +1,3 @@
-# Indices come from wengert, never from a user, and no division here has a user's divisor:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """The SSA container: straight-line code in which instruction i defines value i from earlier values.
 
@@ -71,8 +70,8 @@ cdef class Listing:
         self.capacity = capacity
         return 0
 
-    cdef Listing successor(self, Py_ssize_t capacity=-1):
-        """Return an empty program that shares the tables whose entries hold no value ids."""
+    cpdef Listing successor(self, Py_ssize_t capacity=-1):
+        """Return an empty program that shares the tables whose entries hold no value ids; `take` then copies as is."""
         cdef Listing code = Listing.__new__(Listing)
         code.types = self.types
         code.constants = self.constants
@@ -154,7 +153,6 @@ cdef class Listing:
         return self.entry(self.types, "type", type)
 
     cdef int32_t constant(self, double c) except -1:
-        """Append a scalar constant."""
         cdef bytes key = bits_of(c)
         found = self.numbers.get(key)
         if found is None:
@@ -189,22 +187,32 @@ cdef class Listing:
         self.take(other, np.flatnonzero(of < 0).astype(np.int32), of)
         return [int(of[v]) for v in other.outputs]
 
-    def beginning(self):
-        """Return an empty program with the same tables, except those with value ids; `take` then copies as is."""
-        return self.successor()
+    def input(self, tuple type):
+        cdef int32_t v = emit(self, INPUT, len(self.inputs), -1, -1, self.type_of(type))
+        self.inputs.append(v)
+        return v
 
-    def call(self, call):
-        """Add a call to the table and return its index."""
+    def call(self, call, tuple type):
+        """Append a call, whose result has this type."""
         self.calls.append(call)
-        return len(self.calls) - 1
+        return emit(self, CALL, len(self.calls) - 1, -1, -1, self.type_of(type))
 
     def part(self, int32_t a, tuple view, dtype):
         """Append a view of an array; a view of one float64 becomes a scalar LOAD."""
         return self.view(a, view, dtype)
 
+    def block(self, int32_t a, Py_ssize_t start, tuple shape):
+        """Append the elements from `start` on of a float64 array in C order, in this shape."""
+        return self.view(a, (8 * start, shape, c_strides(shape, 8)), np.dtype(float))
+
     def place(self, int32_t a, tuple view, int32_t c, tuple type):
         """Append the array `a` with value `c` stored into a view of it; `a` = -1 starts from a new array."""
         return emit(self, PLACE, a, self.entry(self.views, "view", view), c, self.type_of(type))
+
+    def in_layout(self, int32_t v, tuple type):
+        """Return a value of an equal dtype and shape in the layout of a type; append a copy if it has another one."""
+        is_alike = type[1] == () or self.types[self.kinds[v]] == type
+        return v if is_alike else self.place(-1, whole_view(type), v, type)
 
     def filled(self, double x, tuple shape):
         """Append a scalar constant, or an array filled with it."""
@@ -390,10 +398,10 @@ cdef tuple paired(tuple type):
     return both, shape, None if strides is None else contiguous_or(strides[:last], shape, both)
 
 
-cdef tuple whole_view(tuple type):
+cpdef tuple whole_view(tuple type):
     """Return the view descriptor that covers an array of a type."""
     dtype, shape, strides = type
-    if strides is None:
+    if strides is None or strides == "flag":
         return 0, shape, c_strides(shape, dtype.itemsize)
     return sum([-(n - 1) * s for n, s in zip(shape, strides) if s < 0 and n > 0]), shape, strides
 
@@ -402,13 +410,33 @@ cdef tuple whole_view(tuple type):
 
 def operands(Listing code, Py_ssize_t i):
     """Return the value ids that instruction i reads."""
-    cdef int mask = names(code.ops[i])
-    found = [v for bit, v in ((1, code.as_[i]), (2, code.bs[i]), (4, code.cs[i])) if mask & bit and v >= 0]
+    cdef int32_t[3] column
+    cdef int k
+    found = [column[k] for k in range(column_operands(code, i, column))]
     if code.ops[i] == PACK:
         found += code.packs[code.bs[i]][1].tolist()
     elif code.ops[i] == CALL:
         found += code.calls[code.as_[i]].operands
     return found
+
+
+cdef int count_operands(Listing code, Py_ssize_t i, int32_t *counts) except -1:
+    """Add 1 to the count of each operand of an instruction, for each time that it is one."""
+    cdef int32_t[3] column
+    cdef int32_t v
+    cdef int k
+    cdef cnp.ndarray packed
+    cdef Py_ssize_t j
+    for k in range(column_operands(code, i, column)):
+        counts[column[k]] += 1
+    if code.ops[i] == PACK:
+        packed = code.packs[code.bs[i]][1]
+        for j in range(cnp.PyArray_SIZE(packed)):
+            counts[(<int32_t *>cnp.PyArray_DATA(packed))[j]] += 1
+    elif code.ops[i] == CALL:
+        for v in code.calls[code.as_[i]].operands:
+            counts[v] += 1
+    return 0
 
 
 def dependent(Listing code, values, Py_ssize_t start=0):
@@ -485,6 +513,43 @@ cdef int32_t copied(Listing code, Py_ssize_t i, const int32_t *of, Listing targe
         target.packs.append((offsets, renamed(values, of)))
         b = len(target.packs) - 1
     return emit(target, op, a, b, c, code.kinds[i])
+
+
+cdef int set_ends(Listing code, const int32_t *of, Listing target) except -1:
+    """Set the inputs and outputs of `target` to those of a program; ``of[v]`` is the id there of value `v`."""
+    target.inputs = [of[<int32_t>v] for v in code.inputs]
+    target.outputs = [of[<int32_t>v] for v in code.outputs]
+    return 0
+
+
+cdef Listing filtered(Listing code, const unsigned char *marks, bint keeps):
+    """Return the program of the instructions that are marked, or without `keeps`, of those that are not."""
+    cdef Listing found = code.successor()
+    cdef Py_ssize_t i
+    cdef Block block = take(code.n * sizeof(int32_t))
+    cdef int32_t *of = <int32_t *>block.data
+    for i in range(code.n):
+        of[i] = copied(code, i, of, found) if (marks[i] != 0) == keeps else -1
+    set_ends(code, of, found)
+    return found
+
+
+def replaced(Listing code, places, make):
+    """Return the program with each instruction i of `places`, in order, replaced by the value ``make(made, of, i)``.
+
+    `made` is the new program so far, and ``of[v]`` the id there of value v. If the result is None, i is copied.
+    """
+    cdef Listing made = code.successor()
+    cdef Py_ssize_t i, start = 0
+    of = np.full(code.n, -1, dtype=np.int32)
+    for i in places:
+        made.take(code, np.arange(start, i, dtype=np.int32), of)
+        start, found = i, make(made, of, i)
+        if found is not None:
+            of[i], start = found, i + 1
+    made.take(code, np.arange(start, code.n, dtype=np.int32), of)
+    made.inputs, made.outputs = of[code.inputs].tolist(), of[code.outputs].tolist()
+    return made
 
 
 cdef cnp.ndarray renamed(cnp.ndarray values, const int32_t *of):

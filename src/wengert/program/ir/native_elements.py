@@ -79,13 +79,9 @@ def conversion(call, given, dtype, shape):
 # ---------------------------------------------------------------------------------------------- rows of an array
 
 
-
-
 def _logical(number):
     def rule(call, given, dtype, shape):
         options = options_of(call, "a", "axis", "out", "keepdims")
-        if options.get("out") is not None:
-            return None
         operand, _, rows, n = rows_of(given, options["a"], options.get("axis"), BOOL)
         made = INT if number == _COUNT else BOOL
         return NativeCall("count", (operand,), (rows, n, number), made, work=MOVED * rows * n)
@@ -99,7 +95,7 @@ def _fold(number, first):
         initial = options.get("initial")
         if number == _ADD and dtype == INT:
             return _logical(_COUNT)(call, given, dtype, shape)
-        if options.get("out") is not None or type(initial) not in (type(None), int, float, np.float64):
+        if type(initial) not in (type(None), int, float, np.float64):
             return None
         operand, _, rows, n = rows_of(given, options["a"], options.get("axis"))
         start = first if initial is None else float(initial)
@@ -165,7 +161,7 @@ def _sorting(kernel, dtype):
 def _median(call, given, dtype, shape):
     options = options_of(call, "a", "axis", "out", "overwrite_input", "keepdims")
     operand, _, rows, n = rows_of(given, options["a"], options.get("axis"))
-    if options.get("out") is not None or not 0 < n <= MAX_SORTED:
+    if not 0 < n <= MAX_SORTED:
         return None
     return NativeCall("median", (operand,), (rows, n), spare=n, work=PRODUCT * rows * n * n / 2)
 
@@ -176,7 +172,7 @@ def _quantile(scale):
         options = options_of(call, *names)
         operand, _, rows, n = rows_of(given, options["a"], options.get("axis"))
         q = packed(given, options["q"], DOUBLE)
-        if options.get("out") is not None or options.get("method", "linear") != "linear" or not 0 < n <= MAX_SORTED:
+        if options.get("method", "linear") != "linear" or not 0 < n <= MAX_SORTED:
             return None
         params = rows, n, math.prod(q.shape), scale
         return NativeCall("quantile", (operand, q), params, spare=n, work=PRODUCT * rows * n * n / 2)
@@ -187,8 +183,6 @@ def _quantile(scale):
 def _argmax(is_min):
     def rule(call, given, dtype, shape):
         options = options_of(call, "a", "axis", "out", "keepdims")
-        if options.get("out") is not None:
-            return None
         operand, _, rows, n = rows_of(given, options["a"], options.get("axis"))
         return NativeCall("argmax", (operand,), (rows, n, is_min), INT, work=PRODUCT * rows * n) if n else None
 
@@ -197,14 +191,18 @@ def _argmax(is_min):
 
 def _searchsorted(call, given, dtype, shape):
     options = options_of(call, "a", "v", "side", "sorter")
-    operands = [packed(given, options[key], DOUBLE) for key in ("a", "v")]
-    n, count = math.prod(operands[0].shape), math.prod(operands[1].shape)
     if options.get("sorter") is not None or options.get("side", "left") not in ("left", "right"):
         return None
+    return _search(given, options["a"], options["v"], options.get("side", "left") == "right")
+
+
+def _search(given, line, x, is_right):
+    """Find the place of each element of x in a sorted row."""
+    operands = packed(given, line, DOUBLE), packed(given, x, DOUBLE)
+    n, count = math.prod(operands[0].shape), math.prod(operands[1].shape)
     if len(operands[0].shape) != 1 or n * count > MAX_PRODUCTS:
         return None
-    params = n, count, options.get("side", "left") == "right"
-    return NativeCall("search", (*operands,), params, INT, work=PRODUCT * n * count)
+    return NativeCall("search", operands, (n, count, is_right), INT, work=PRODUCT * n * count)
 
 
 def _interp(call, given, dtype, shape):
@@ -220,11 +218,7 @@ def _interp(call, given, dtype, shape):
 
 def _digitize(call, given, dtype, shape):
     options = options_of(call, "x", "bins", "right")
-    operands = [packed(given, options[key], DOUBLE) for key in ("bins", "x")]
-    n, count = math.prod(operands[0].shape), math.prod(operands[1].shape)
-    if len(operands[0].shape) != 1 or n * count > MAX_PRODUCTS:
-        return None
-    return NativeCall("search", (*operands,), (n, count, not options.get("right")), INT, work=PRODUCT * n * count)
+    return _search(given, options["bins"], options["x"], not options.get("right"))
 
 
 def _difference(call, given, dtype, shape):
@@ -252,7 +246,7 @@ def _elementwise(number, dtype=DOUBLE):
 def _round(call, given, dtype, shape):
     options = options_of(call, "a", "decimals", "out")
     decimals, n = options.get("decimals", 0), math.prod(shape)
-    if options.get("out") is not None or type(decimals) is not int or not 0 <= decimals < 20:
+    if type(decimals) is not int or not 0 <= decimals < 20:
         return None
     operand = packed(given, options["a"], DOUBLE)
     return NativeCall("elementwise", (operand,), (n, _ROUND, bits(10.0**decimals)), work=FUNCTION * n)
@@ -307,7 +301,7 @@ def _take_along_axis(call, given, dtype, shape):
 def _take(call, given, dtype, shape):
     """Take elements at indices that are not constant; those at constant ones are rearranged."""
     options = options_of(call, "a", "indices", "axis", "out", "mode")
-    if options.get("out") is not None or options.get("mode", "raise") != "raise":
+    if options.get("mode", "raise") != "raise":
         return None
     if type(options["indices"]) is not Operand:
         return rearrangement(call, given, dtype, shape)

@@ -99,11 +99,11 @@ def is_small(operand):
 
 
 def options_of(call, *names):
-    """Return the arguments of a call by name; the call has no others."""
+    """Return the arguments of a call by name; the call has no others, and no array `out`."""
     if len(call.args) > len(names) or call.kwargs.keys() - {*names} or {*names[: len(call.args)]} & call.kwargs.keys():
         raise Unsupported
     found = {key: x for key, x in {**dict(zip(names, call.args)), **call.kwargs}.items() if x is not np._NoValue}
-    if any(access.holds(x) for x in found.values() if type(x) in (list, tuple)):
+    if found.get("out") is not None or any(access.holds(x) for x in found.values() if type(x) in (list, tuple)):
         raise Unsupported
     return found
 

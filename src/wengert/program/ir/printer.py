@@ -91,7 +91,6 @@ _FIELDS = {
 
 
 def name_of(op: int) -> str:
-    """Return the printed name of an opcode."""
     return ROWS[op].name
 
 

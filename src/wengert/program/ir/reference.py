@@ -9,6 +9,7 @@ import numpy as np
 from wengert.core.tape.tape import kernel_partials
 from wengert.errors import GuardError
 from wengert.program.ir.call_rules import filled
+from wengert.program.ir.ir import whole_view
 from wengert.program.ir.opcode_table import ROWS, function, primitive
 from wengert.program.ir.opcodes import Op
 
@@ -109,7 +110,7 @@ def empty(kind):
     dtype, shape, strides = kind
     if strides is None:
         return np.empty(shape, dtype)
-    first = -sum((n - 1) * s for n, s in zip(shape, strides) if s < 0 and n > 0)
+    first, _, strides = whole_view(kind)
     span = sum((n - 1) * abs(s) for n, s in zip(shape, strides) if n > 0) + dtype.itemsize
     return np.ndarray(shape, dtype, np.empty(span, np.uint8), first, strides)
 

@@ -1,4 +1,3 @@
-# Indices come from wengert, never from a user, and no division here has a user's divisor:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Decides whether two views of an array share elements, from their offsets, shapes and strides."""
 

@@ -250,9 +250,7 @@ class _Accumulation(Coefficients):
     def relaid(self, coef, v, i):
         """Convert a coefficient from the layout of v to that of i, which has the same shape."""
         if isinstance(coef, np.ndarray):
-            line = np.zeros(self.extent(i))
-            self.in_shape(line, i)[...] = self.in_shape(coef, v)
-            return line
+            return self.constant_by_offset(self.in_shape(coef, v), i)
         return self.in_layout(coef, i)
 
     def is_clean(self, coef, cols):
@@ -343,7 +341,7 @@ class _Accumulation(Coefficients):
             coef = move(coef)
         elif isinstance(coef, np.ndarray):
             coef = self.constant_by_offset(seen(coef), i)
-        return Term(coef, self.by_offset(i, seen(t.cols)), None, t.clean)
+        return Term(self.in_layout(coef, i), self.by_offset(i, seen(t.cols)), None, t.clean)
 
     def coordinate_part(self, t, places, targets):
         """Select elements of a coordinate-form term: from the offsets `places` to the offsets `targets`."""
@@ -386,7 +384,7 @@ class _Accumulation(Coefficients):
             elif self.is_array(coef):
                 coef = self.code.add(Op.GATHER, (_FLOAT, places.shape, None), coef, index)
                 is_clean = is_clean and bool(is_there.all())
-            found.append(self.in_type_of(Term(coef, line, None, is_clean and self.is_clean(coef, line)), i))
+            found.append(Term(self.in_layout(coef, i), line, None, is_clean and self.is_clean(coef, line)))
         return found
 
     def view(self, i, a, b, c):
@@ -415,16 +413,10 @@ class _Accumulation(Coefficients):
         found = []
         for t in self.terms.get(a, ()):
             if t.rows is None:
-                found.append(self.in_type_of(self.aligned_part(t, i, seen, move), i))
+                found.append(self.aligned_part(t, i, seen, move))
             else:
                 found.append(self.coordinate_part(t, places(), self.offsets(i).ravel()))
         return found
-
-    def in_type_of(self, t, i):
-        """Convert an aligned array coefficient to the layout of value i."""
-        if t.rows is None and self.is_array(t.coef) and self.type(t.coef) != self.type(i):
-            return t._replace(coef=self.broadcast(t.coef, i))
-        return t
 
     def load(self, i, a, b, c):
         return self.element(self.terms.get(a, ()), int(self.own_offsets(np.array(b), a)))

@@ -179,7 +179,7 @@ def _put_at(p, data, where, coef, type):
     axes = vectorise.lattice(where) if where.size else None
     if axes is not None and axes[-1] >= _MIN_VIEW_LENGTH:
         if p.is_array(coef):
-            coef = p.code.part(_as_row(p, coef, where.size), (0, axes, c_strides(axes, 8)), _FLOAT)
+            coef = p.code.block(_as_row(p, coef, where.size), 0, axes)
         steps = vectorise.strides_in(where, axes)
         return p.code.place(data, (8 * int(where[0]), axes, tuple([8 * step for step in steps])), coef, type)
     if not where.size:

@@ -22,10 +22,9 @@ from wengert.program.ir.access import FREE
 from wengert.program.ir.call import Call, Operand, static
 from wengert.program.ir.call_rules import places as places_of
 from wengert.program.ir.identity import Same
-from wengert.program.ir.ir import c_strides, kind_of
+from wengert.program.ir.ir import kind_of
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.reference import of_type
-from wengert.program.jacobian.expand_calls import in_type
 from wengert.program.jacobian.partial_terms import (
     CallPartials,
     free_axes,
@@ -77,13 +76,9 @@ def require_rule(p: Any, i: int, call: Call, depends: list) -> None:
     _require_local(call)
     if _special_rule(call) is not None or access.moves(call):
         return
-    has_partials = may_have_partials if access.is_product(call) else _has_axes
+    has_partials = may_have_partials if access.is_product(call) else lambda *given: _axes_of(*given) is not None
     if not all(has_partials(p, i, call, j) for j, v in enumerate(call.operands) if depends[v]):
         raise Refused(call.row.name)
-
-
-def _has_axes(p, i, call, j):
-    return _axes_of(p, i, call, j) is not None
 
 
 def _by_dependence(p, i, call, j):
@@ -178,7 +173,7 @@ def _by_seeds(p, i, call, j, seeds, is_backward):
     seeds = [seed if seed.shape else np.float64(seed) for seed in seeds]
     values = [i, *call.operands]
     code = _derivatives(p, call, j, seeds, values, is_backward)
-    found = p.code.inline(code, [in_type(p.code, values[int(code.a[v])], kind_of(code, v)) for v in code.inputs])
+    found = p.code.inline(code, [p.code.in_layout(values[int(code.a[v])], kind_of(code, v)) for v in code.inputs])
     target = call.operands[j] if is_backward else i
     return [_as_coefficient(p, code, v, w, target) for v, w in zip(code.outputs, found)]
 
@@ -269,12 +264,9 @@ def _axis_sum(p, i, v, axis):
 
 def _reshaped(p, coef, i):
     """Reshape an array coefficient to the shape of value i."""
-    type = p.type(coef)
-    dense = (_FLOAT, type[1], None)
-    if type != dense:
-        coef = p.code.place(-1, p.whole(dense), coef, dense)
+    coef = p.code.in_layout(coef, (_FLOAT, p.type(coef)[1], None))
     shape = p.type(i)[1]
-    return p.broadcast(p.code.part(coef, (0, shape, c_strides(shape, 8)), _FLOAT), i)
+    return p.broadcast(p.code.block(coef, 0, shape), i)
 
 
 def _rearranged(p, i, call, j):

@@ -12,11 +12,11 @@ import math
 import numpy as np
 
 from wengert.program.ir.call_rules import places as places_of
-from wengert.program.ir.ir import kind_of, overlaps
+from wengert.program.ir.ir import kind_of, overlaps, whole_view
 from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.reference import evaluated
-from wengert.program.jacobian.expand_calls import gathered, has_short_rows, whole
+from wengert.program.jacobian.expand_calls import gathered, has_short_rows
 from wengert.program.jacobian.term import Term, has_gaps
 
 _FLOAT = np.dtype(float)
@@ -80,7 +80,7 @@ class Coefficients:
     def is_scalar(self, v):
         return self.type(v)[1] == ()
 
-    whole = staticmethod(whole)
+    whole = staticmethod(whole_view)
 
     def extent(self, v):
         """Return the number of elements that the memory of a value spans."""
@@ -135,7 +135,6 @@ class Coefficients:
     # ------------------------------------------------------------------------------------------ coefficients
 
     def example_value(self, v):
-        """Return a value of the program at the example."""
         if v >= len(self.values):  # grows geometrically, since each evaluation has a fixed cost
             count = max(v + 1, min(2 * len(self.values), self.size))
             evaluated(self.code, self.example, count, self.values)
@@ -143,15 +142,12 @@ class Coefficients:
 
     def constant(self, v):
         """Return the coefficient of a constant value; None if the value is not constant."""
-        op, a = self.opcode_of(v)
+        op, a = (self.table[0][v], self.table[1][v]) if v < self.size else (-1, -1)
         if op == Op.CONST:
             return self.code.constants[a]
         if op == Op.ARRAY and self.type(v)[0] == _FLOAT and self.type(v)[2] is None:
             return self.code.arrays[a].reshape(-1)
         return None
-
-    def opcode_of(self, v):
-        return (self.table[0][v], self.table[1][v]) if v < self.size else (-1, -1)
 
     def is_array(self, coef):
         """Return whether a coefficient is an array computed by the program."""

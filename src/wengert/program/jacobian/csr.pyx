@@ -1,4 +1,3 @@
-# All indices are computed internally, and no Cython code divides by a number that the user gives:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Sorts sparse entries into CSR form.
 
@@ -117,7 +116,6 @@ cdef int distribute(const int32_t[::1] row, const int32_t[::1] col, bint is_line
 
 
 cdef int insertion_sort(int64_t *pairs, Py_ssize_t n) noexcept:
-    """Insertion sort."""
     cdef Py_ssize_t k, j
     cdef int64_t pair
     for k in range(1, n):

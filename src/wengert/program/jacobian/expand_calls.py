@@ -17,7 +17,7 @@ from wengert.program.ir import access
 from wengert.program.ir.call import Operand
 from wengert.program.ir.call_rules import filled
 from wengert.program.ir.call_rules import places as places_of
-from wengert.program.ir.ir import Listing, c_strides, kind_of, operands, overlaps
+from wengert.program.ir.ir import Listing, kind_of, operands, overlaps
 from wengert.program.ir.opcode_table import opcodes
 from wengert.program.ir.opcodes import Op
 from wengert.program.tracing.trace import listed
@@ -109,7 +109,9 @@ def _expansion(new, call, values, wanted):
         return _joined(new, call, values, wanted)
     shapes = [kind_of(new, v)[1] for v in values]
     try:
-        function = call.row.expansion(*[_placeholder(x, shapes) for x in call.args], **call.kwargs)
+        zeros = [np.broadcast_to(0.0, shape) for shape in shapes]  # which take no memory
+        given = [zeros[x.position] if type(x) is Operand else x for x in call.args]
+        function = call.row.expansion(*given, **call.kwargs)
     except (KeyError, TypeError):  # the expansion does not support these arguments
         return None
     if function is None:
@@ -118,26 +120,8 @@ def _expansion(new, call, values, wanted):
     examples = [rng.random(shape) if shape else np.float64(1.0) for shape in shapes]
     made = listed(lambda *x: [function(*[filled(argument, x) for argument in call.args])], examples, call.name)
     made = expand(made)[0]
-    found = new.inline(made, [in_type(new, values[int(made.a[v])], kind_of(made, v)) for v in made.inputs])[0]
-    return in_type(new, found, wanted) if kind_of(new, found)[1] == wanted[1] else None
-
-
-def _placeholder(argument, shapes):
-    """Replace an operand by a zero array of its shape that takes no memory."""
-    return np.broadcast_to(0.0, shapes[argument.position]) if type(argument) is Operand else argument
-
-
-def whole(type: tuple) -> tuple:
-    """Return the view of a whole array of a type."""
-    dtype, shape, strides = type
-    if strides is None or strides == "flag":
-        return 0, shape, c_strides(shape, dtype.itemsize)
-    return sum((n - 1) * -s for n, s in zip(shape, strides) if s < 0 and n > 0), shape, strides
-
-
-def in_type(new: Listing, v: int, type: tuple) -> int:
-    """Convert a value to the layout of a type; scalars are unchanged."""
-    return v if kind_of(new, v) == type or type[1] == () else new.place(-1, whole(type), v, type)
+    found = new.inline(made, [new.in_layout(values[int(made.a[v])], kind_of(made, v)) for v in made.inputs])[0]
+    return new.in_layout(found, wanted) if kind_of(new, found)[1] == wanted[1] else None
 
 
 # ---------------------------------------------------------------------------------------------- joins
@@ -176,7 +160,7 @@ def _joined(new, call, values, wanted):
     found = -1 if len(order) == starts[-1] - 1 and len(views) == 1 else new.constant_array(np.ascontiguousarray(rest))
     for view, v in views:
         found = new.place(found, view, v, dense)
-    return in_type(new, found, wanted)
+    return new.in_layout(found, wanted)
 
 
 def _block_view(places, shape):

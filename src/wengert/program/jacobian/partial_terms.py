@@ -132,7 +132,6 @@ def in_layout(p, coef, i):
 
 
 def mark_broadcast(axes, own, shape):
-    """Mark broadcast axes (length 1) as free."""
     return tuple(FREE if r != FREE and own[d] == 1 != shape[r] else r for d, r in enumerate(axes))
 
 
@@ -147,7 +146,6 @@ def indices_on(shape, axes):
 
 
 def free_axes(axes):
-    """Return the free axes of an operand."""
     return [d for d, r in enumerate(axes) if r == FREE]
 
 

@@ -1,4 +1,3 @@
-# All indices are computed internally, and no Cython code divides by a number that the user gives:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Accumulates partials of scalars computed from scalars: for each, a dict of coefficients by column.
 
@@ -16,8 +15,10 @@ from libc.stdint cimport int32_t
 import numpy as np
 
 from wengert.core.tape.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_SUBTRACT
-from wengert.program.ir.ir cimport FLAG, HAS_DERIVATIVE, IS_ELEMENTWISE, SCALAR, Listing, emit, has, names
+from wengert.program.ir.ir cimport FLAG, HAS_DERIVATIVE, IS_ELEMENTWISE, SCALAR, Listing, column_operands, emit, has
 from wengert.program.ir.opcodes cimport *
+
+from wengert.program.ir.ir import operands
 
 cnp.import_array()
 
@@ -74,23 +75,20 @@ cdef class ScalarTerms:
     cpdef int forget(self, Py_ssize_t i) except -1:
         """Drop the terms of values whose last reader is instruction i."""
         cdef int32_t v
-        cdef int mask = names(self.code.ops[i])
+        cdef int32_t[3] column
+        cdef int k
+        for k in range(column_operands(self.code, i, column)):
+            self.forget_one(column[k], i)
         if self.code.ops[i] == PACK:
             for v in self.code.packs[self.code.bs[i]][1]:
                 self.forget_one(v, i)
         elif self.code.ops[i] == CALL:
             for v in self.code.calls[self.code.as_[i]].operands:
                 self.forget_one(v, i)
-        if mask & 1:
-            self.forget_one(self.code.as_[i], i)
-        if mask & 2:
-            self.forget_one(self.code.bs[i], i)
-        if mask & 4:
-            self.forget_one(self.code.cs[i], i)
         return 0
 
     cdef inline int forget_one(self, int32_t v, Py_ssize_t i) except -1:
-        if v >= 0 and self.last[v] == i:
+        if self.last[v] == i:
             self.terms.pop(v, None)
         return 0
 
@@ -125,20 +123,14 @@ cdef class ScalarTerms:
         return True
 
     cdef bint has_terms(self, Py_ssize_t i, int op) except -1:
-        """Return whether any operand has terms."""
-        cdef Listing code = self.code
-        cdef int mask = names(op)
-        cdef int32_t v
-        if op == PACK:
-            for v in code.packs[code.bs[i]][1]:
-                if v in self.terms:
-                    return True
-        if op == CALL:
-            for v in code.calls[code.as_[i]].operands:
-                if v in self.terms:
-                    return True
-        return ((mask & 1 and code.as_[i] in self.terms) or (mask & 2 and code.bs[i] in self.terms)
-                or (mask & 4 and code.cs[i] in self.terms))
+        cdef int32_t[3] column
+        cdef int k
+        if op == PACK or op == CALL:
+            return not self.terms.keys().isdisjoint(operands(self.code, i))
+        for k in range(column_operands(self.code, i, column)):
+            if column[k] in self.terms:
+                return True
+        return False
 
     cdef bint has_scalar_terms(self, int32_t v) except -1:
         """Return whether the terms of a scalar are a dict, after converting a list of `Term` if possible."""
@@ -254,7 +246,6 @@ def readers(Listing code, Py_ssize_t size, int32_t y):
     """
     cdef Py_ssize_t i
     cdef int32_t v
-    cdef int mask
     last_ = np.full(size, -1, np.int32)
     cdef int32_t[::1] last = last_
     cdef bytearray others = bytearray(max(1, size))        # is the value read by anything but such stores?
@@ -264,13 +255,7 @@ def readers(Listing code, Py_ssize_t size, int32_t y):
         is_final = code.ops[i] == PLACE and (i == y or (last[i] >= 0 and not others[i]))
         if is_final:
             finals.add(i)
-        mask = names(code.ops[i])
-        named = [v for k, v in ((1, code.as_[i]), (2, code.bs[i]), (4, code.cs[i])) if mask & k and v >= 0]
-        if code.ops[i] == PACK:
-            named += code.packs[code.bs[i]][1].tolist()
-        elif code.ops[i] == CALL:
-            named += code.calls[code.as_[i]].operands
-        for v in named:
+        for v in operands(code, i):
             if v == y:
                 continue
             if last[v] < 0:

@@ -22,7 +22,7 @@ import numpy as np
 
 from wengert.program.ir.call import Operand, product_of
 from wengert.program.ir.call_rules import filled
-from wengert.program.ir.ir import Listing, c_strides, kind_of, operands
+from wengert.program.ir.ir import Listing, c_strides, kind_of, operands, whole_view
 from wengert.program.ir.opcode_table import ELEMENTWISE, OPCODES
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.reference import evaluated, example_of, of_type
@@ -116,17 +116,14 @@ class _Batcher:
 
     def lead_stride(self, v):
         """Return the stride in bytes of the leading axis of a batched value."""
-        dtype, shape, strides = kind_of(self.new, int(self.of[v]))
-        return (c_strides(shape, dtype.itemsize) if strides is None else strides)[0]
+        return whole_view(kind_of(self.new, int(self.of[v])))[2][0]
 
     def strides(self, v):
-        dtype, shape, strides = kind_of(self.code, v)
-        return c_strides(shape, dtype.itemsize) if strides is None else () if strides == "flag" else strides
+        return whole_view(kind_of(self.code, v))[2]
 
     def first_offset(self, v):
         """Return the bytes from the lowest address of an array to its first element."""
-        shape = kind_of(self.code, v)[1]
-        return sum((n - 1) * -s for n, s in zip(shape, self.strides(v)) if s < 0 and n > 0)
+        return whole_view(kind_of(self.code, v))[0]
 
     def broadcast(self, v, shape):
         """Return an operand of an elementwise instruction, broadcast to the result's `shape` at each point."""
@@ -145,12 +142,7 @@ class _Batcher:
         if self.is_batched[v]:
             return int(self.of[v])
         type = self.type(v)
-        return self.new.place(-1, self.full_view(type, self.first_offset(v)), self.of[v], type)
-
-    def full_view(self, type, low=0):
-        """Return the view descriptor that covers an array of a type."""
-        dtype, shape, strides = type
-        return low, shape, c_strides(shape, dtype.itemsize) if strides is None else strides
+        return self.new.place(-1, whole_view(type), self.of[v], type)
 
     # ------------------------------------------------------------------------------------------ instructions
 
@@ -182,11 +174,11 @@ class _Batcher:
             self.new.packs.append((offsets[~batched], self.of[values[~batched]]))
             alike = kind_of(self.code, i)
             base = self.new.add(Op.PACK, alike, -1 if a < 0 else self.of[a], len(self.new.packs) - 1)
-            base = self.new.place(-1, self.full_view(type, self.first_offset(i)), base, type)
+            base = self.new.place(-1, whole_view(type), base, type)
         else:
             base = self.of[a]
             batched = np.ones(len(values), dtype=bool)
-        lead, itemsize = self.full_view(type)[2][0], type[0].itemsize
+        lead, itemsize = whole_view(type)[2][0], type[0].itemsize
         for offset, v in zip(offsets[batched].tolist(), values[batched].tolist()):
             base = self.new.place(base, (offset * itemsize, (self.count,), (lead,)), self.of[v], type)
         return base
@@ -194,22 +186,17 @@ class _Batcher:
     def place(self, i, a, b, c):
         type = self.type(i)
         offset, shape, strides = self.code.views[b]
-        view = offset, (self.count, *shape), (self.full_view(type)[2][0], *strides)
+        view = offset, (self.count, *shape), (whole_view(type)[2][0], *strides)
         value = self.of[c]
         if self.is_batched[c]:  # if the value has fewer axes than the view, insert axes of length 1 after the first
             dtype, own, _ = kind_of(self.code, c)
-            own, steps = self.drop_leading(own, self.strides(c), len(shape))
+            more = max(0, len(own) - len(shape))  # leading axes of length 1 are dropped, as assignment does
+            own, steps = own[more:], self.strides(c)[more:]
             missing = len(shape) - len(own)
-            if missing or len(own) < len(kind_of(self.code, c)[1]):
+            if missing or more:
                 laid = (self.count, *(1,) * missing, *own), (self.lead_stride(c), *(0,) * missing, *steps)
                 value = self.new.part(value, (self.first_offset(c), *laid), dtype)
         return self.new.place(-1 if a < 0 else self.stack(a), view, value, type)
-
-    @staticmethod
-    def drop_leading(shape, strides, axes):
-        """Drop leading axes of length 1 in excess of `axes`, as assignment does."""
-        more = max(0, len(shape) - axes)
-        return shape[more:], strides[more:]
 
     def sum(self, i, a, b, c):
         return self.traced(lambda x: np.sum(np.reshape(x, (self.count, -1)), axis=1), [a], None)
@@ -239,12 +226,12 @@ class _Batcher:
 
     def put(self, i, a, b, c):
         type = self.type(i)
-        where = self.offsets(b, type[0].itemsize, self.full_view(type)[2][0])
+        where = self.offsets(b, type[0].itemsize, whole_view(type)[2][0])
         return self.new.add(Op.PUT, type, -1 if a < 0 else self.stack(a), where, self.stack(c))
 
     def scatter(self, i, a, b, c):
         type = self.type(i)
-        where = self.offsets(b, type[0].itemsize, self.full_view(type)[2][0])
+        where = self.offsets(b, type[0].itemsize, whole_view(type)[2][0])
         return self.new.add(Op.SCATTER, type, self.of[a], where)
 
     # ------------------------------------------------------------------------------------------ calls
@@ -295,8 +282,8 @@ class _Batcher:
             return self.new.constant_array(np.array((matrix if is_unit[0] else matrix.T).reshape(found), order="C"))
         rows, steps = (shape, self.strides(v)) if is_unit[0] else (shape[::-1], self.strides(v)[::-1])
         matrix_rows = self.new.part(self.of[v], (self.first_offset(v), rows, steps), dtype)
-        matrix_rows = self.with_layout(matrix_rows, (dtype, rows, None))
-        return self.new.part(matrix_rows, self.full_view((dtype, found, None)), dtype)
+        matrix_rows = self.new.in_layout(matrix_rows, (dtype, rows, None))
+        return self.new.part(matrix_rows, whole_view((dtype, found, None)), dtype)
 
     def traced(self, function, values, i):
         """Append the program of a function of values, traced on batched arguments."""
@@ -311,45 +298,35 @@ class _Batcher:
         wanted = self.type(i) if i is not None else (np.dtype(float), (self.count,), None)
         if kind_of(self.new, found)[:2] != wanted[:2]:
             raise stacked.NotBatchable
-        return self.with_layout(found, wanted)
+        return self.new.in_layout(found, wanted)
 
     def inlined(self, code, values):
         """Append the instructions of a program with these inputs; return its output."""
-        given = [self.with_layout(values[int(code.a[v])], kind_of(code, v)) for v in code.inputs]
+        given = [self.new.in_layout(values[int(code.a[v])], kind_of(code, v)) for v in code.inputs]
         return self.new.inline(code, given)[0]
 
-    def with_layout(self, v, type):
-        """Copy a value to the layout of a type, if it has another."""
-        if kind_of(self.new, v) == type:
-            return v
-        low = sum((n - 1) * -s for n, s in zip(type[1], type[2] or ()) if s < 0)
-        return self.new.place(-1, self.full_view(type, low), v, type)
-
     def call_per_point(self, i, call):
-        """Append one call per point."""
         type, alike = self.type(i), kind_of(self.code, i)
         if type[0].kind in "fc":
             low = self.first_offset(i)
-            found = self.new.place(-1, self.full_view(type, low), self.new.filled(0.0, ()), type)
+            found = self.new.place(-1, whole_view(type), self.new.filled(0.0, ()), type)
         else:
             low, type = 0, (type[0], type[1], None)
             found = self.new.constant_array(np.zeros(type[1], type[0]))
-        lead, own = self.full_view(type)[2][0], self.strides(i) if type[2] is not None else None
+        lead, own = whole_view(type)[2][0], self.strides(i) if type[2] is not None else None
         for j in range(self.count):
             values = [self.at_point(v, j) if self.is_batched[v] else int(self.of[v]) for v in call.operands]
-            y = self.new.add(Op.CALL, alike, self.new.call(call.on(values)))
+            y = self.new.call(call.on(values), alike)
             inner = c_strides(alike[1], alike[0].itemsize) if own is None else own
             found = self.new.place(found, (low + j * lead, alike[1], inner), y, type)
         return found
 
     def at_point(self, v, j):
-        """Return a batched value at one point."""
         dtype, shape, _ = kind_of(self.code, v)
         offset = self.first_offset(v) + j * self.lead_stride(v)
         return self.new.part(self.of[v], (offset, shape, self.strides(v)), dtype)
 
     def example_value(self, v):
-        """Return a value at the example."""
         if v >= len(self.values):
             evaluated(self.code, self.example, v + 1, self.values)
         return self.values[v]

@@ -2,17 +2,8 @@
 
 def live(Listing code, bint and_guards=True):
     """Return the program without dead code; guards are kept, unless `and_guards` is False."""
-    cdef Listing found = code.successor()
-    cdef Py_ssize_t i
     cdef bytearray needed = needed_for(code, code.inputs + code.outputs, and_guards)
-    cdef unsigned char *marks = needed
-    cdef Block block = take(code.n * sizeof(int32_t))
-    cdef int32_t *of = <int32_t *>block.data
-    for i in range(code.n):
-        if marks[i]:
-            of[i] = copied(code, i, of, found)
-    set_ends(code, of, found)
-    return found
+    return filtered(code, needed, True)
 
 
 cdef Listing eliminate_dead_in_place(Listing code):
@@ -56,7 +47,8 @@ cdef bint mark_needed(Listing code, unsigned char *marks, bint and_guards) excep
     cdef Py_ssize_t i
     cdef Py_ssize_t skipped = 0
     for i in range(code.n - 1, -1, -1):
-        if not marks[i] and and_guards and must_run(code, i):
+        if not marks[i] and and_guards and (code.ops[i] == GUARD or (
+                code.ops[i] == CALL and code.calls[code.as_[i]].checks)):       # runs even if its result is unused
             if is_orphaned_guard(code, i, marks):
                 skipped += 1
             else:
@@ -69,28 +61,19 @@ cdef bint mark_needed(Listing code, unsigned char *marks, bint and_guards) excep
     return False
 
 
-cdef bint must_run(Listing code, Py_ssize_t i) except -1:
-    """Return whether an instruction must run even if its result is unused: a guard, or a call with guards."""
-    return code.ops[i] == GUARD or (code.ops[i] == CALL and code.calls[code.as_[i]].checks)
-
-
 cdef bint is_orphaned_guard(Listing code, Py_ssize_t i, const unsigned char *marks) except -1:
     """Return whether this is a guard on the derivation of a value that is not marked."""
     return code.ops[i] == GUARD and code.cs[i] >= 0 and not marks[code.cs[i]]
 
 
 cdef int mark(Listing code, Py_ssize_t i, unsigned char *marks) except -1:
-    """Mark the operands of an instruction."""
-    cdef int op = code.ops[i], columns = names(op)
+    cdef int op = code.ops[i], k
+    cdef int32_t[3] column
     cdef int32_t v
     cdef cnp.ndarray packed
     cdef Py_ssize_t j
-    if columns & 1 and code.as_[i] >= 0:
-        marks[code.as_[i]] = 1
-    if columns & 2 and code.bs[i] >= 0:
-        marks[code.bs[i]] = 1
-    if columns & 4 and code.cs[i] >= 0:
-        marks[code.cs[i]] = 1
+    for k in range(column_operands(code, i, column)):
+        marks[column[k]] = 1
     if op == PACK:
         packed = code.packs[code.bs[i]][1]
         for j in range(cnp.PyArray_SIZE(packed)):
@@ -106,25 +89,10 @@ def uses(Listing code):
     cdef cnp.npy_intp n = code.n
     cdef cnp.ndarray found = cnp.PyArray_ZEROS(1, &n, cnp.NPY_INT32, 0)
     cdef int32_t *counts = <int32_t *>cnp.PyArray_DATA(found)
-    cdef cnp.ndarray packed
-    cdef Py_ssize_t i, j
+    cdef Py_ssize_t i
     cdef int32_t v
-    cdef int columns
     for i in range(code.n):
-        columns = names(code.ops[i])
-        if columns & 1 and code.as_[i] >= 0:
-            counts[code.as_[i]] += 1
-        if columns & 2 and code.bs[i] >= 0:
-            counts[code.bs[i]] += 1
-        if columns & 4 and code.cs[i] >= 0:
-            counts[code.cs[i]] += 1
-        if code.ops[i] == PACK:
-            packed = code.packs[code.bs[i]][1]
-            for j in range(cnp.PyArray_SIZE(packed)):
-                counts[(<int32_t *>cnp.PyArray_DATA(packed))[j]] += 1
-        elif code.ops[i] == CALL:
-            for v in code.calls[code.as_[i]].operands:
-                counts[v] += 1
+        count_operands(code, i, counts)
     for v in code.outputs:
         counts[v] += 1
     return found.tolist()

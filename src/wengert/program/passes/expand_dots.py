@@ -20,7 +20,7 @@ import math
 import numpy as np
 
 from wengert.program.ir.call import Operand, product_of
-from wengert.program.ir.ir import Listing, kind_of
+from wengert.program.ir.ir import Listing, kind_of, replaced
 from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes import simplify
@@ -41,16 +41,10 @@ def expand_dot_products(code: Listing, expand_checks: bool = False) -> Listing:
         return code
     places = np.flatnonzero(code.op == Op.CALL)
     calls = [(i, code.calls[a]) for i, a in zip(places.tolist(), code.a[places].tolist())]
-    found = [(i, call) for i, call in calls if _is_product(code, call) and not _is_kept(code, call, expand_checks)]
+    found = {i: call for i, call in calls if _is_product(code, call) and not _is_kept(code, call, expand_checks)}
     if not found:
         return code
-    made, of, start = code.beginning(), np.full(len(code), -1, dtype=np.int32), 0
-    for i, call in found:
-        made.take(code, np.arange(start, i, dtype=np.int32), of)
-        of[i], start = _sum_of_products(made, call, of), i + 1
-    made.take(code, np.arange(start, len(code), dtype=np.int32), of)
-    made.inputs, made.outputs = of[code.inputs].tolist(), of[code.outputs].tolist()
-    return simplify.live(made)
+    return simplify.live(replaced(code, found, lambda made, of, i: _sum_of_products(made, found[i], of)))
 
 
 def _is_kept(code, call, expand_checks):
@@ -65,16 +59,12 @@ def _is_product(code, call):
     product = product_of(call)
     if product is None:
         return False
-    (dtype, shape), other = (_dtype_and_shape(code, call, argument) for argument in call.args)
+    (dtype, shape), other = [
+        kind_of(code, call.operands[x.position])[:2] if type(x) is Operand else (getattr(x, "dtype", None), np.shape(x))
+        for x in call.args
+    ]
     is_vector = len(shape) == 1 or (product == "vdot" and shape != ())
     return dtype == _FLOAT and is_vector and math.prod(shape) < _MIN_BLAS_LENGTH and other == (dtype, shape)
-
-
-def _dtype_and_shape(code, call, argument):
-    """Return dtype and shape of a factor."""
-    if type(argument) is Operand:
-        return kind_of(code, call.operands[argument.position])[:2]
-    return getattr(argument, "dtype", None), np.shape(argument)
 
 
 def _sum_of_products(made, call, of):

@@ -50,7 +50,6 @@ def expand_cross(Scalariser self, i, call):
 
 
 def expand_norm(Scalariser self, i, call):
-    """Expand the norm of a vector."""
     if call.kwargs or len(call.args) != 1:
         return None
     found = self.factor(call, call.args[0], False, MAX_REDUCED)
@@ -92,7 +91,6 @@ def expand_reduction(Scalariser self, call, axes, fold, values_alone=math.inf):
 
 
 def axes_last(array, axes):
-    """Move these axes to the end."""
     return np.moveaxis(array, axes, range(-len(axes), 0))
 
 
@@ -224,7 +222,6 @@ def interpolated(Scalariser self, x, at, values, slopes):
 
 
 def expand_trace(Scalariser self, i, call):
-    """Expand the trace of a matrix."""
     found = self.factor(call, call.args[0], False, MAX_REDUCED)
     if call.kwargs or len(call.args) != 1 or found is None or len(found[0]) != 2:
         return None
@@ -274,7 +271,6 @@ def expand_log_sum_exp(Scalariser self, i, call):
 
 
 def expand_logaddexp(Scalariser self, i, call):
-    """Expand ``np.logaddexp`` elementwise."""
     factors = [self.factor(call, argument) for argument in call.args]
     if call.kwargs or len(factors) != 2 or None in factors:
         return None
@@ -329,7 +325,6 @@ def expand_solve(Scalariser self, i, call):
 
 
 def expand_inverse(Scalariser self, i, call):
-    """Expand the inverse of a small matrix."""
     found = small_matrix(self, call)
     if found is None:
         return None

@@ -4,29 +4,6 @@
 # its opcode and the classes of its operands, in a hash table. Chains of additions become sums over classes of terms.
 
 
-cdef int count_uses(Vectoriser packer) except -1:
-    cdef Py_ssize_t i
-    cdef int32_t v
-    cdef int columns
-    for i in range(packer.code.n):
-        columns = names(packer.code.ops[i])
-        if columns & 1 and packer.code.as_[i] >= 0:
-            packer.uses[packer.code.as_[i]] += 1
-        if columns & 2 and packer.code.bs[i] >= 0:
-            packer.uses[packer.code.bs[i]] += 1
-        if columns & 4 and packer.code.cs[i] >= 0:
-            packer.uses[packer.code.cs[i]] += 1
-        if packer.code.ops[i] == PACK:
-            for v in packer.code.packs[packer.code.bs[i]][1].tolist():
-                packer.uses[v] += 1
-        elif packer.code.ops[i] == CALL:
-            for v in packer.code.calls[packer.code.as_[i]].operands:
-                packer.uses[v] += 1
-    for v in packer.code.outputs:
-        packer.uses[v] += 1
-    return 0
-
-
 cdef bint is_computed(Vectoriser packer, Py_ssize_t i) noexcept:
     """Return whether a value is a scalar computed from scalars only."""
     cdef int op = packer.code.ops[i]
@@ -58,7 +35,6 @@ cdef int32_t exponent(Vectoriser packer, Py_ssize_t i) except 0:
 
 
 cdef int number_classes(Vectoriser packer) except -1:
-    """Number the isomorphism classes."""
     cdef Py_ssize_t i
     cdef int32_t a, b, c
     cdef int op

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wengert.program.ir.call import Call, Operand, product_of
-from wengert.program.ir.ir import Listing, c_strides, kind_of
+from wengert.program.ir.ir import Listing, c_strides, kind_of, replaced
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes import simplify
 
@@ -68,9 +68,7 @@ def join_products(code: Listing) -> Listing:
 
 def _row(code, i, call) -> tuple[tuple, _Row] | None:
     """Return the key that products must share to be joined, and the row of product i; None for other calls."""
-    if product_of(call) not in ("matmul", "dot") or [type(x) for x in call.args] != [Operand, Operand]:
-        return None
-    if call.args != _TWO_OPERANDS:
+    if product_of(call) not in ("matmul", "dot") or call.args != _TWO_OPERANDS:
         return None
     parts = [_part(code, v) for v in call.operands]
     if None in parts:
@@ -128,22 +126,19 @@ def _joined(key, rows) -> _Joined | None:
 
 def _rewritten(code, joined):
     """Return the program that computes each joined product at the position of its first row."""
-    new, of = Listing(), np.full(len(code), -1, dtype=np.int32)
     places = {row.at: (number, j) for number, each in enumerate(joined) for j, row in enumerate(each.rows)}
     products: dict[int, int] = {}
-    start = 0
-    for i in sorted(places):
-        new.take(code, np.arange(start, i, dtype=np.int32), of)
+
+    def part(new, of, i):
         number, j = places[i]
         each = joined[number]
         if number not in products:
             products[number] = _product(code, new, of, each, i)
         row, (_, (_, columns), (_, across)) = each.rows[j], each.factors[1]
         offset = 8 * (j * columns + (row.matrix - each.factors[1][0]) // across)
-        of[i], start = new.part(products[number], (offset, (row.columns,), (8,)), _FLOAT), i + 1
-    new.take(code, np.arange(start, len(code), dtype=np.int32), of)
-    new.inputs, new.outputs = of[code.inputs].tolist(), of[code.outputs].tolist()
-    return simplify.live(new)
+        return new.part(products[number], (offset, (row.columns,), (8,)), _FLOAT)
+
+    return simplify.live(replaced(code, sorted(places), part))
 
 
 def _product(code, new, of, each, i):
@@ -151,5 +146,4 @@ def _product(code, new, of, each, i):
     factors = [new.part(int(of[v]), view, _FLOAT) for v, view in zip(each.sources, each.factors)]
     like = code.calls[code.a[i]]
     shape = each.factors[0][1][0], each.factors[1][1][1]
-    call = Call(like.compute, _TWO_OPERANDS, {}, factors, like.row)
-    return new.add(Op.CALL, (_FLOAT, shape, None), new.call(call))
+    return new.call(Call(like.compute, _TWO_OPERANDS, {}, factors, like.row), (_FLOAT, shape, None))

@@ -55,6 +55,8 @@ _MIN_BYTES_PER_STEP = 16_000
 _MAX_BODY_LENGTH = 1000
 #: instructions per window that is hashed to find repetitions
 _WINDOW_LENGTH = 4
+#: occurrences of a window in the shortest loop, whose last iteration may end in the window
+_MIN_WINDOWS = _MIN_STEPS - _WINDOW_LENGTH
 #: limit on candidate periods
 _MAX_PERIODS = 6
 #: instructions of a program below which loops over small arrays stay unrolled
@@ -108,9 +110,7 @@ def _repeats_arrays(code):
     """Return whether some computation on arrays occurs often enough for a loop."""
     op, kind = code.op, code.type
     computes = _computes_arrays(op, kind)
-    words = op[computes] * np.int64(1 + len(code.types)) + kind[computes]
-    words.sort()
-    return bool((words[_MIN_STEPS - 1 :] == words[: len(words) - _MIN_STEPS + 1]).any())
+    return _has_repeated(op[computes] * np.int64(1 + len(code.types)) + kind[computes], _MIN_STEPS)
 
 
 def _computes_arrays(op, kind):
@@ -122,15 +122,8 @@ def _may_repeat(code):
     """Return whether some window of instructions repeats often enough for a loop, comparing opcodes and types only."""
     op = code.op
     words = (op * np.int64(1 + len(code.types)) + code.type)[~_IS_LEAF[op]]
-    n = len(words) - _WINDOW_LENGTH + 1
-    if n < _MIN_STEPS:
-        return False
-    hashed = np.zeros(n, dtype=np.int64)
-    for k in range(_WINDOW_LENGTH):
-        hashed = 1_000_003 * hashed + words[k : k + n]
-    hashed.sort()
-    min_count = _MIN_STEPS - _WINDOW_LENGTH + 1  # windows in a loop with one instruction in its body, the fewest
-    return bool((hashed[min_count - 1 :] == hashed[: n - min_count + 1]).any())
+    # windows in a loop with one instruction in its body, the fewest
+    return _has_repetition(words, _MIN_STEPS - _WINDOW_LENGTH + 1)
 
 
 class _LoopSearch:
@@ -160,7 +153,6 @@ class _LoopSearch:
         return {i: np.array(operands(self.code, i), dtype=np.int64) for i in many.tolist()}
 
     def size(self, i):
-        """Return the bytes of a value."""
         dtype, shape, _ = kind_of(self.code, i)
         return dtype.itemsize * math.prod(shape)
 
@@ -168,7 +160,7 @@ class _LoopSearch:
 
     def loop(self):
         """Return the program with the loop that covers most instructions; None if there is none."""
-        if not _has_repetition(self._opcode_type_ids()):
+        if not _has_repetition(self._opcode_type_ids(), _MIN_WINDOWS):
             return None
         for period, start, stop in self._candidates(self._instruction_ids()):
             start = self._best_cut(period, start, stop)
@@ -210,7 +202,7 @@ class _LoopSearch:
 
     def _candidates(self, words):
         """Return candidate loops as (period, start, stop) in positions, the longest first."""
-        if not _has_repetition(words):
+        if not _has_repetition(words, _MIN_WINDOWS):
             return []
         hashed = _windows(words)
         order = np.argsort(hashed, kind="stable")
@@ -260,20 +252,22 @@ def _ids_of(keys):
 
 def _windows(words):
     """Return a hash of the window that starts at each position."""
-    n = len(words) - _WINDOW_LENGTH + 1
+    words, n = words.astype(np.uint64), len(words) - _WINDOW_LENGTH + 1
     hashed = np.zeros(n, dtype=np.uint64)
     for k in range(_WINDOW_LENGTH):
-        hashed = hashed * np.uint64(0x9E3779B97F4A7C15) + words[k : k + n].astype(np.uint64)
+        hashed = hashed * np.uint64(0x9E3779B97F4A7C15) + words[k : k + n]
     return hashed
 
 
-def _has_repetition(words):
-    """Return whether a window occurs as often as in the shortest loop, whose last iteration may end in the window."""
-    if len(words) - _WINDOW_LENGTH + 1 < _MIN_STEPS:
-        return False
-    hashed = np.sort(_windows(words))
-    often = _MIN_STEPS - _WINDOW_LENGTH
-    return bool((hashed[often - 1 :] == hashed[: len(hashed) - often + 1]).any())
+def _has_repetition(words, count):
+    """Return whether a window of instructions occurs `count` times, in code that is long enough for a loop."""
+    return len(words) - _WINDOW_LENGTH + 1 >= _MIN_STEPS and _has_repeated(_windows(words), count)
+
+
+def _has_repeated(words, count):
+    """Return whether one of the words occurs `count` times."""
+    words = np.sort(words)
+    return len(words) >= count and bool((words[count - 1 :] == words[: len(words) - count + 1]).any())
 
 
 def _is_recurrence(body, carried):
@@ -303,7 +297,8 @@ class _Candidate:
     def __init__(self, search, period, start, steps):
         self.search, self.code, self.period = search, search.code, period
         self.start, self.at = start, search.computing[start : start + steps * period].reshape(steps, period)
-        if search.optimised is not None and not self._has_arrays():
+        first = self.at[0]
+        if search.optimised is not None and not _computes_arrays(search.op[first], search.kind[first]).any():
             raise _NotALoop
         self._classify_operands()
         self._cut()
@@ -400,11 +395,6 @@ class _Candidate:
     def is_same(values):
         return bool(values[0] == values[-1] and (values == values[0]).all())
 
-    def _has_arrays(self):
-        """Return whether an iteration computes arrays."""
-        first = self.at[0]
-        return bool(_computes_arrays(self.search.op[first], self.search.kind[first]).any())
-
     def _check_profit(self):
         """Raise `_NotALoop` unless the loop saves much memory and an iteration outweighs the loop overhead."""
         search = self.search
@@ -470,7 +460,7 @@ class _Candidate:
         self._write_body()
         loop = Loop(self.body, len(self.at), len(self.carried), len(self.kept), self.results)
         values = [*self.carried.values(), *self.kept.values(), *self.slices]
-        r = self.new.add(Op.CALL, type_of_result(loop), self.new.call(call_of(loop, values)))
+        r = self.new.call(call_of(loop, values), type_of_result(loop))
         self._read_result(loop, r)
         self.new.take(code, np.flatnonzero(~first & ~leaves & ~inside).astype(np.int32), self.of)
         self.new.inputs = self.of[code.inputs].tolist()
@@ -651,7 +641,6 @@ class _Candidate:
         return tables
 
     def _constant(self, v):
-        """Return the value of a constant."""
         search, code = self.search, self.code
         if search.is_fill[v]:
             return np.full(self.shape(v)[1], self._constant(int(search.c[v])))

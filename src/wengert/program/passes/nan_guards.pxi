@@ -9,20 +9,8 @@ def without_implied_guards(Listing code, ends=()):
     The caller checks the values `ends` itself.
     """
     cdef bytearray is_implied = bytearray(max(1, code.n))
-    cdef Listing found
-    cdef Py_ssize_t i
-    cdef Block block
-    cdef int32_t *of
     spoilers(code, ends, is_implied)
-    if not any(is_implied):
-        return code
-    found = code.successor()
-    block = take(code.n * sizeof(int32_t))
-    of = <int32_t *>block.data
-    for i in range(code.n):
-        of[i] = -1 if is_implied[i] else copied(code, i, of, found)
-    set_ends(code, of, found)
-    return found
+    return live(filtered(code, is_implied, False)) if any(is_implied) else code
 
 
 def checked_at_the_end(Listing body, Py_ssize_t carried):
@@ -143,7 +131,7 @@ def with_one_guard(Listing code):
         total = of[v] if total < 0 else emit(found, WG_ADD, total, of[v], -1, SCALAR)
     found.guard(emit(found, ISNAN, total, -1, -1, FLAG), *code.guards[code.bs[<int32_t>guards[0]]])
     set_ends(code, of, found)
-    return found
+    return live(found)
 
 
 cdef bint is_check_of_squares(Listing code, Py_ssize_t i) except -1:

@@ -134,7 +134,6 @@ class Run:
         self._vectorised: list[tuple[Listing, Listing]] = []
 
     def has(self, name: str) -> bool:
-        """Return whether a row is enabled."""
         return name not in self.options.disabled
 
     @property
@@ -145,7 +144,7 @@ class Run:
     @property
     def keeps_zero_signs(self) -> bool:
         """Whether ``x + 0`` must be kept, because it turns -0.0 into 0.0."""
-        return self.stage in ("trace", "direction", "batch") or not self.options.finds_loops
+        return self.stage in ("trace", "direction", "batch") or not self.options.finds_loops or self.options.exact
 
     def vectorised(self, code: Listing) -> Listing:
         """Return the program after `vectorise`, cached, because `scalarise` compares its cost before that pass runs."""
@@ -206,7 +205,6 @@ def _rolls_small(options):
 
 
 def _unrolls(options):
-    """Return whether short loops are unrolled."""
     return _rolls_small(options) and options.unrolls
 
 
@@ -215,24 +213,6 @@ def _unrolls(options):
 
 def _simplify(code, run):
     return simplify.simplified(code, run.keeps_zero_signs, run.has("fold"), run.has("cse"), run.has("dce"))
-
-
-def _simplify_exact(code, run):
-    return simplify.simplified(code, True, run.has("fold"), run.has("cse"), run.has("dce"))
-
-
-def _drop_implied_guards(code, run):
-    found = simplify.without_implied_guards(code)
-    return code if found is code else simplify.live(found)
-
-
-def _merge_guards(code, run):
-    found = simplify.with_one_guard(code)
-    return code if found is code else simplify.live(found)
-
-
-def _eliminate_dead_code(code, run):
-    return simplify.live(code)
 
 
 def _forward_stores(code, run):
@@ -261,10 +241,6 @@ def _scalarise(code, run):
     return code if run.keeps_arrays else found
 
 
-def _scalarise_jacobian(code, run):
-    return scalarise.replace_small_arrays(code, SCALAR_GAIN)
-
-
 def _scalarise_calls(code, run):
     """Expand calls that had to stay whole until all differentiation was done."""
     if not any(map(scalarise.is_expanded_late, code.calls)):
@@ -276,10 +252,6 @@ def _scalarise_calls(code, run):
 def _vectorise(code, run):
     run._scalars = code
     return run.vectorised(code)
-
-
-def _recover_loops(code, run):
-    return loop_recovery.recover_loops(code)
 
 
 def _recover_small_loops(code, state):
@@ -308,22 +280,6 @@ def _unroll_short_loops(code, run):
     return run._scalars
 
 
-def _batch(code, run):
-    return batching.batch_program(code, *run.batch)
-
-
-def _lower(code, run):
-    return simplify.lowered(code)
-
-
-def _reassociate(code, run):
-    return reassociate.reassociate_products(code)
-
-
-def _join_products(code, run):
-    return join_products.join_products(code)
-
-
 def _fuse_stencils(code, run):
     return stencil_fusion.fuse_stencils(code, run.options.is_compiled or run.stage == "llvm", run.options.runs)
 
@@ -349,19 +305,19 @@ _PARTS = ("fold", "cse", "dce")
 PASSES: tuple[Pass, ...] = (
     Pass("simplify", _simplify, ("trace", "derivative", "direction"), *_SIMPLIFY, parts=_PARTS),
     Pass(
-        "dce", _eliminate_dead_code, ("derivative", "direction"),
+        "dce", lambda code, run: simplify.live(code), ("derivative", "direction"),
         "dead code elimination for exact programs",
         "Muchnick (1997), Advanced compiler design and implementation, section 18.10", True, _is_exact,
     ),
     Pass(
-        "join_products", _join_products, ("trace",),
+        "join_products", lambda code, run: join_products.join_products(code), ("trace",),
         "products of vectors with parts of one matrix joined into one product",
         "Dongarra, Du Croz, Hammarling and Duff (1990), A set of level 3 basic linear algebra subprograms. "
         "doi:10.1145/77626.79170",
         applies=_finds_loops,
     ),
     Pass(
-        "guards", _drop_implied_guards, ("derivative",),
+        "guards", lambda code, run: simplify.without_implied_guards(code), ("derivative",),
         "guards against NaN that others imply removed",
         "Gupta (1993), Optimizing array bound checks using flow analysis. doi:10.1145/176454.176507",
         applies=_finds_loops,
@@ -373,7 +329,10 @@ PASSES: tuple[Pass, ...] = (
     Pass("expand_dots", _expand_dots, ("value", "step"), *_EXPAND_DOTS, applies=_finds_loops),
     Pass("simplify", _forward_stores, ("value", "step"), *_SIMPLIFY, applies=_finds_loops, parts=_PARTS),
     Pass("scalarise", _scalarise, ("value", "step"), *_SCALARISE, applies=_finds_loops),
-    Pass("scalarise", _scalarise_jacobian, ("jacobian",), *_SCALARISE, applies=_finds_loops),
+    Pass(
+        "scalarise", lambda code, run: scalarise.replace_small_arrays(code, SCALAR_GAIN), ("jacobian",),
+        *_SCALARISE, applies=_finds_loops,
+    ),
     Pass(
         "loop_recovery", _unroll_short_loops, ("run",),
         "loops with short bodies unrolled again",
@@ -387,10 +346,8 @@ PASSES: tuple[Pass, ...] = (
         applies=_finds_loops,
     ),
     Pass(
-        "loop_recovery", _recover_loops, ("value",),
-        "repeated code on large arrays re-rolled into loops",
-        _ROLLING,
-        applies=_finds_loops,
+        "loop_recovery", lambda code, run: loop_recovery.recover_loops(code), ("value",),
+        "repeated code on large arrays re-rolled into loops", _ROLLING, applies=_finds_loops,
     ),
     Pass(
         "unroll", None, ("jacobian",),
@@ -403,25 +360,25 @@ PASSES: tuple[Pass, ...] = (
         "Griewank and Walther (2008), Evaluating derivatives, chapter 10. doi:10.1137/1.9780898717761",
     ),
     Pass(
-        "batching", _batch, ("batch",),
+        "batching", lambda code, run: batching.batch_program(code, *run.batch), ("batch",),
         "directions vectorised along a leading axis",
         "Frostig, Johnson and Leary (2018), Compiling machine learning programs via high-level tracing, SysML",
     ),
     Pass("simplify", _simplify, ("batch",), *_SIMPLIFY, parts=_PARTS),
-    Pass("simplify", _simplify_exact, ("run",), *_SIMPLIFY, exact=True, applies=_is_exact, parts=_PARTS),
+    Pass("simplify", _simplify, ("run",), *_SIMPLIFY, exact=True, applies=_is_exact, parts=_PARTS),
     Pass(
-        "lower", _lower, ("run", "run batch", "loop body"),
+        "lower", lambda code, run: simplify.lowered(code), ("run", "run batch", "loop body"),
         "differentiation barriers (STOP) removed",
         "Muchnick (1997), Advanced compiler design and implementation, section 4.2", True, is_optional=False,
     ),
     Pass(
-        "reassociate", _reassociate, ("run", "run batch", "loop body"),
+        "reassociate", lambda code, run: reassociate.reassociate_products(code), ("run", "run batch", "loop body"),
         "matrix products of adjoints reassociated to fewer multiplications",
         "Briggs and Cooper (1994), Effective partial redundancy elimination. doi:10.1145/178243.178257",
         applies=_finds_loops,
     ),
     Pass(
-        "guards", _merge_guards, ("run", "run batch", "loop body"),
+        "guards", lambda code, run: simplify.with_one_guard(code), ("run", "run batch", "loop body"),
         "guards against NaN merged into one",
         "Gupta (1993), Optimizing array bound checks using flow analysis. doi:10.1145/176454.176507",
         applies=_finds_loops,

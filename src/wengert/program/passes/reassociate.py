@@ -18,17 +18,17 @@ Briggs and Cooper (1994), Effective partial redundancy elimination. doi:10.1145/
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 
 import numpy as np
 
 from wengert.program.ir.call import Call, Operand, fold_of, product_of
-from wengert.program.ir.ir import Listing, c_strides, columns_named, kind_of, operands
-from wengert.program.ir.opcode_table import OPCODES, ROWS
+from wengert.program.ir.ir import Listing, kind_of, operands, replaced
+from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes import simplify
+from wengert.program.passes.loop_recovery import VALUE_COLUMNS
 
 _NEGATIVE, _MULTIPLY = OPCODES["negative"], OPCODES["multiply"]
 _CONST, _VIEW = int(Op.CONST), int(Op.VIEW)
@@ -67,15 +67,6 @@ def _may_change(columns, i, call, products):
     return any(op[v] == _MULTIPLY and (op[a[v]] == _CONST or op[b[v]] == _CONST) for v in factors)
 
 
-@functools.cache
-def _columns():
-    """Return which columns of each opcode hold value ids."""
-    found = np.zeros(2048, dtype=np.int64)
-    for op in ROWS:
-        found[op] = columns_named(op)
-    return found
-
-
 def _is_product(code, i, call):
     if product_of(call) != "matmul":
         return False
@@ -91,8 +82,7 @@ class _Reassociation:
     def __init__(self, code, calls, products):
         self.code, self.calls, self.products = code, calls, products
         self.op, self.a, self.b, self.c = (column.tolist() for column in (code.op, code.a, code.b, code.c))
-        self.new = Listing()
-        self.of = np.full(len(code), -1, dtype=np.int32)
+        self.is_changed = False
         is_array = (code.op == _NEGATIVE) | (code.op == _MULTIPLY) | (code.op == Op.VIEW)
         self.readers = self.readers_of((code.op == Op.ISNAN) | (code.op == Op.CALL) | (is_array & (code.type > 1)))
 
@@ -100,7 +90,7 @@ class _Reassociation:
         """Map values, at least those marked by `is_wanted`, to the instructions that read them; -1: an output."""
         code, found = self.code, {}
         reads = np.zeros(len(code), bool)
-        named = _columns()[code.op]
+        named = VALUE_COLUMNS[code.op]
         for bit, column in ((1, code.a), (2, code.b), (4, code.c)):
             reads |= is_wanted[np.where((named & bit) > 0, column, -1)] & (column >= 0) & ((named & bit) > 0)
         for i in np.flatnonzero(reads | (code.op == Op.CALL) | (code.op == Op.PACK)).tolist():
@@ -111,23 +101,15 @@ class _Reassociation:
         return found
 
     def run(self):
-        start, is_changed = 0, False
-        for i in sorted(self.calls):
-            self.take(start, i)
-            made = self.scaled(i) if i in self.products else self.summed(i)
-            start = i
-            if made is not None:
-                self.of[i], start, is_changed = made, i + 1, True
-        if not is_changed:
-            return self.code
-        self.take(start, len(self.code))
-        self.new.inputs = self.of[self.code.inputs].tolist()
-        self.new.outputs = self.of[self.code.outputs].tolist()
-        return simplify.live(self.new)
+        found = replaced(self.code, sorted(self.calls), self.rewritten)
+        return simplify.live(found) if self.is_changed else self.code
 
-    def take(self, start, stop):
-        if start < stop:
-            self.new.take(self.code, np.arange(start, stop, dtype=np.int32), self.of)
+    def rewritten(self, new, of, i):
+        """Return the new id of a call that is rewritten, else None."""
+        self.new, self.of = new, of
+        made = self.scaled(i) if i in self.products else self.summed(i)
+        self.is_changed |= made is not None
+        return made
 
     # ------------------------------------------------------------------------------------------ analysis
 
@@ -174,26 +156,23 @@ class _Reassociation:
         """Append a product of new values, with the callee of the call `like`."""
         (*lead, m, _), (*others, _, n) = kind_of(self.new, left)[1], kind_of(self.new, right)[1]
         shape = (*np.broadcast_shapes(tuple(lead), tuple(others)), m, n)
-        return self.called(Call(like.compute, _TWO_OPERANDS, {}, [left, right], like.row), shape)
+        return self.new.call(Call(like.compute, _TWO_OPERANDS, {}, [left, right], like.row), (_FLOAT, shape, None))
 
     def product(self, like, left, right, check):
         """Append a product and its guard against NaN."""
         call, test, guard = check
         y = self.times(like, left, right)
-        square = self.called(self.calls[call].on([y, y]), ())
+        square = self.new.call(self.calls[call].on([y, y]), (_FLOAT, (), None))
         is_nan = self.new.add(Op.ISNAN, kind_of(self.code, test), square)
         expected, place = self.code.guards[self.b[guard]][:2]
         self.new.guard(is_nan, expected, place, y)
         return y
 
-    def called(self, call, shape):
-        return self.new.add(Op.CALL, (_FLOAT, shape, None), self.new.call(call))
-
     def total(self, like, v, axes):
         """Append the sum of a new value over some axes, with keepdims, with the callee of `like`."""
         shape = tuple([1 if d in axes else n for d, n in enumerate(kind_of(self.new, v)[1])])
         call = Call(like.compute, (Operand(0),), {"axis": tuple(sorted(axes)), "keepdims": True}, [v], like.row)
-        return self.called(call, shape)
+        return self.new.call(call, (_FLOAT, shape, None))
 
     def summed(self, i):
         """Rewrite a sum over rows or columns of a product without other uses; return None if it does not match."""
@@ -216,7 +195,7 @@ class _Reassociation:
         if axes - {axis}:
             y = self.total(call, y, axes - {axis})
         shape = self.shape(i)
-        y = self.new.part(y, (0, shape, c_strides(shape, 8)), _FLOAT)
+        y = self.new.block(y, 0, shape)
         return self.new.add(_NEGATIVE, kind_of(self.code, i), y) if is_negative else y
 
     def scaled(self, i):

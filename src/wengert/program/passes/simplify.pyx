@@ -1,4 +1,3 @@
-# Indices come from wengert, never from a user, and no division here has a user's divisor:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Constant folding, algebraic simplification, CSE, DCE and store-to-load forwarding.
 
@@ -22,7 +21,8 @@ from wengert.core.tape.tape cimport (
     WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_POW, WG_SUBTRACT,
 )
 from wengert.program.ir.ir cimport (
-    FLAG, IS_COMMUTATIVE, IS_ELEMENTWISE, READS_ELEMENTS, SCALAR, Listing, copied, emit, has, names, whole_view,
+    FLAG, IS_COMMUTATIVE, IS_ELEMENTWISE, READS_ELEMENTS, SCALAR, Listing, column_operands, copied, count_operands,
+    emit, filtered, has, names, set_ends, whole_view,
 )
 from wengert.program.ir.opcodes cimport *
 from wengert.program.ir.view_overlap cimport Boxes, are_disjoint
@@ -115,13 +115,6 @@ cdef int32_t hoist_isnan(Listing code, int32_t i) except -1:
     size = dtype.itemsize
     source = code.view(source, (offset * size, shape, tuple([size * s for s in strides])), dtype)
     return emit(code, ISNAN, source, -1, -1, code.type_of((np.dtype(bool), shape, None)))
-
-
-cdef int set_ends(Listing code, const int32_t *of, Listing found) except -1:
-    """Set the inputs and outputs of the new program."""
-    found.inputs = [of[<int32_t>v] for v in code.inputs]
-    found.outputs = [of[<int32_t>v] for v in code.outputs]
-    return 0
 
 
 cdef enum:

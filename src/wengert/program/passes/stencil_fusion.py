@@ -23,10 +23,11 @@ import copy
 import functools
 import itertools
 import math
+from operator import itemgetter
 
 import numpy as np
 
-from wengert.program.ir.ir import Listing, c_strides, columns_named, kind_of, operands
+from wengert.program.ir.ir import Listing, c_strides, columns_named, kind_of, operands, replaced, whole_view
 from wengert.program.ir.opcode_table import ELEMENTWISE, OPCODES, ROWS, marked, opcodes
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.view_overlap import Boxes
@@ -111,6 +112,19 @@ class _Box:
         self.starts, self.lengths, self.axes = starts, lengths, axes
 
 
+def _memoised(method):
+    """Cache the results of a method of `_StencilFusion` for each value."""
+
+    @functools.wraps(method)
+    def cached(self, v):
+        key = method, v
+        if key not in self.memo:
+            self.memo[key] = method(self, v)
+        return self.memo[key]
+
+    return cached
+
+
 class _StencilFusion:
     """Finds and rewrites sums in a program; slice additions must reach `min_size` elements on average per array."""
 
@@ -119,9 +133,7 @@ class _StencilFusion:
         self.op, self.a, self.b, self.c = (getattr(code, name).tolist() for name in ("op", "a", "b", "c"))
         self.kind = code.type.tolist()
         self.uses, self.boxes = simplify.uses(code), Boxes(code)
-        self.expressions: dict = {}
-        self.reading: dict = {}
-        self.weights: dict = {}
+        self.memo: dict = {}  # results of memoised methods
         self.known: dict = {}  # isomorphism class -> its first sum, with values; the steps of a loop repeat sums
 
     # ------------------------------------------------------------------------------------------ finding sums
@@ -142,7 +154,10 @@ class _StencilFusion:
                         found = first.renamed(i, dict(zip(known, values)))
                     if found.is_profitable:
                         sums[i] = found
-        return self._rewrite(sums) if sums else self.code
+        if not sums:
+            return self.code
+        new = replaced(self.code, sorted(sums), lambda new, of, i: sums[i].emit(new, of))
+        return simplify.live(simplify.shared(new))
 
     def _isomorphism_class(self, v, node):
         """Return a key of all that the layout of a sum depends on, and the values that it refers to, in order."""
@@ -248,14 +263,13 @@ class _StencilFusion:
             if self.a[v] >= 0 and self.op[c] == _ADD and self.uses[c] == 1:
                 for old, new in ((self.a[c], self.b[c]), (self.b[c], self.a[c])):
                     is_old = self.op[old] == Op.VIEW and self.b[old] == self.b[v] and self.uses[old] == 1
-                    if is_old and new != old and self._holds(v, self.a[old]):
+                    # the elements that v overwrites must equal those of the array that the view is of
+                    if is_old and new != old and simplify.holds(
+                        self.code, self.boxes, self.a[v], self.a[old], self.b[v], _MAX_SLICES
+                    ):
                         found[v] = new, old
                         break
         return found
-
-    def _holds(self, v, u):
-        """Return whether the elements that a PLACE overwrites equal those of array u."""
-        return simplify.holds(self.code, self.boxes, self.a[v], u, self.b[v], _MAX_SLICES)
 
     @functools.cached_property
     def own_reads(self):
@@ -290,13 +304,9 @@ class _StencilFusion:
             v = c
         return v
 
+    @_memoised
     def expression(self, v):
         """Return the instructions that compute a value from stored ones; empty if there are too many."""
-        if v not in self.expressions:
-            self.expressions[v] = self._expression(v)
-        return self.expressions[v]
-
-    def _expression(self, v):
         if self.depths[v] > _MAX_EXPRESSION:
             return set()
         found, todo = set(), [v]
@@ -318,19 +328,14 @@ class _StencilFusion:
             found.append(1 + max(inner, default=0))
         return found
 
+    @_memoised
     def operands(self, v):
         """Return the operands of an elementwise instruction, looking through copies."""
-        if v not in self.reading:
-            self.reading[v] = [self.same(u) for u in operands(self.code, v)]
-        return self.reading[v]
+        return [self.same(u) for u in operands(self.code, v)]
 
+    @_memoised
     def weight(self, v):
         """Return the nanoseconds per element of an instruction."""
-        if v not in self.weights:
-            self.weights[v] = self._weight(v)
-        return self.weights[v]
-
-    def _weight(self, v):
         op = self.op[v]
         operations = ROWS[op].operations
         if op in _POWERS and self.op[self.b[v]] == Op.CONST:
@@ -350,20 +355,6 @@ class _StencilFusion:
             if self.same(i) != i:
                 found[self.same(i)] += self.uses[i] - 1
         return found
-
-    # ------------------------------------------------------------------------------------------ the new program
-
-    def _rewrite(self, sums):
-        new, code, first = Listing(), self.code, 0
-        of = np.full(len(code), -1, np.int32)
-        for i in sorted(sums):
-            new.take(code, np.arange(first, i, dtype=np.int32), of)
-            of[i] = sums[i].emit(new, of)
-            first = i + 1
-        new.take(code, np.arange(first, len(code), dtype=np.int32), of)
-        new.inputs = [int(of[v]) for v in code.inputs]
-        new.outputs = [int(of[v]) for v in code.outputs]
-        return simplify.live(simplify.shared(new))
 
 
 class _Sum:
@@ -516,11 +507,13 @@ class _Sum:
             return over * len(kept) + sum(fusion.weight(v) for v, _ in again) + sum(map(fusion.weight, once))
 
         choices = [frozenset(), frozenset(terms & own)]
-        min_cost, kept = min([(spent_with(choice), choice) for choice in choices], key=_first)
+        min_cost, kept = min([(spent_with(choice), choice) for choice in choices], key=itemgetter(0))
         for choice in choices[: 1 if len(own) * len(candidates) < _MAX_SEARCH_SIZE else 0]:
             best = spent_with(choice)
             while candidates - choice:
-                less, more = min([(spent_with(choice | {v}), choice | {v}) for v in candidates - choice], key=_first)
+                less, more = min(
+                    [(spent_with(choice | {v}), choice | {v}) for v in candidates - choice], key=itemgetter(0)
+                )
                 if less >= best:
                     break
                 best, choice = less, more
@@ -596,15 +589,10 @@ class _Sum:
             source = int(self.of[self.fusion.a[v]])
             offset, shape, strides = self.code.views[self.fusion.b[v]]
         else:
-            strides = c_strides(shape, dtype.itemsize) if strides is None else strides
-            offset = sum((n - 1) * -s for n, s in zip(shape, strides) if s < 0)
+            offset, shape, strides = whole_view((dtype, shape, strides))
         offset += sum(start * strides[axis] for start, axis in inside if axis >= 0)
         steps = [strides[axis] if axis >= 0 else dtype.itemsize for _, axis in inside]
         return self.new.part(source, (offset, lengths, tuple(steps)), dtype)
-
-
-def _first(pair):
-    return pair[0]
 
 
 def _size_of(starts, stops):

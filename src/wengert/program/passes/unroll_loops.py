@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from wengert.program.ir.ir import Listing, c_strides, kind_of, operands
+from wengert.program.ir.ir import Listing, c_strides, kind_of, operands, whole_view
 from wengert.program.ir.opcode_table import marked
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes import cost
@@ -86,7 +86,7 @@ class _Unroller:
 
     def __init__(self, code, bodies):
         self.code, self.bodies = code, bodies
-        self.made = code.beginning()
+        self.made = code.successor()
         self.of = np.full(len(code), -1, dtype=np.int32)
         self.results: dict[int, tuple[Loop, dict]] = {}
         self.stacks: dict[int, list] = {}
@@ -126,7 +126,6 @@ class _Unroller:
         return np.flatnonzero(found).tolist()
 
     def _take(self, ids):
-        """Copy instructions."""
         if len(ids):
             self.made.take(self.code, ids, self.of)
 
@@ -202,10 +201,10 @@ class _Unroller:
         loop, made, body = call.compute, self.made, self.bodies[id(call.compute)]
         carried, first = loop.carried, loop.carried + loop.kept
         values = list(call.operands)
-        current = [self._in_type(self._value(v), kind_of(body, u)) for v, u in zip(values[:carried], body.inputs)]
+        current = [made.in_layout(self._value(v), kind_of(body, u)) for v, u in zip(values[:carried], body.inputs)]
         of = np.full(len(body), -1, dtype=np.int32)
         for v, u in zip(values[carried:first], body.inputs[carried:first]):
-            of[u] = self._in_type(self._value(v), kind_of(body, u))
+            of[u] = made.in_layout(self._value(v), kind_of(body, u))
         op = body.op
         leaves = (op == Op.CONST) | (op == Op.ARRAY)
         made.take(body, np.flatnonzero(leaves).astype(np.int32), of)
@@ -230,20 +229,7 @@ class _Unroller:
     def _slice(self, v, j, type):
         """Return the value of a stacked operand in iteration j."""
         if v in self.stacks:
-            return self._in_type(self.stacks[v][j], type)
-        dtype, shape, strides = kind_of(self.code, v)
-        strides = c_strides(shape, dtype.itemsize) if strides is None else strides
-        low = sum(-(n - 1) * s for n, s in zip(shape, strides) if s < 0)
-        return self._in_type(
-            self.made.part(self._value(v), (low + j * strides[0], shape[1:], strides[1:]), dtype), type
-        )
-
-    def _in_type(self, v, type):
-        """Return a value in the layout of an input of the body."""
-        made, (dtype, shape, strides) = self.made, type
-        if kind_of(made, v) == type:
-            return v
-        if strides is not None:
-            low = sum(-(n - 1) * s for n, s in zip(shape, strides) if s < 0)
-            return made.place(-1, (low, shape, strides), v, type)
-        return made.place(-1, (0, shape, c_strides(shape, dtype.itemsize)), v, type)
+            return self.made.in_layout(self.stacks[v][j], type)
+        low, shape, strides = whole_view(kind_of(self.code, v))
+        view = low + j * strides[0], shape[1:], strides[1:]
+        return self.made.in_layout(self.made.part(self._value(v), view, kind_of(self.code, v)[0]), type)

@@ -103,8 +103,9 @@ cdef int32_t number_one(Listing code, int32_t v, ValueTable known) except -1:
     cdef int32_t first = v
     if code.ops[v] == CALL:
         first = known.find_call(v)
-    elif is_numbered(code.ops[v]):
-        sort_operands(code, v)
+    elif code.ops[v] != PACK and code.ops[v] != INPUT and code.ops[v] != GUARD:
+        if has(code.ops[v], IS_COMMUTATIVE) and code.as_[v] > code.bs[v]:       # which changes no bit of the result
+            code.as_[v], code.bs[v] = code.bs[v], code.as_[v]
         first = known.find_or_add(v)
     else:
         known.reset_users(v)
@@ -122,17 +123,6 @@ cdef inline int32_t last_operand(Listing code, Py_ssize_t i) noexcept:
     if columns & 4 and code.cs[i] > last:
         last = code.cs[i]
     return last
-
-
-cdef inline bint is_numbered(int op) noexcept:
-    return op != PACK and op != INPUT and op != GUARD
-
-
-cdef inline int sort_operands(Listing code, int32_t i) noexcept:
-    """Canonicalise the operand order of commutative opcodes, which does not change a bit of the result."""
-    if has(code.ops[i], IS_COMMUTATIVE) and code.as_[i] > code.bs[i]:
-        code.as_[i], code.bs[i] = code.bs[i], code.as_[i]
-    return 0
 
 
 cdef inline uint32_t hash_of(Listing code, int32_t i) noexcept:

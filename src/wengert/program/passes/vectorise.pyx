@@ -1,4 +1,3 @@
-# Indices come from wengert, never from a user, and no division here has a user's divisor:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Packs isomorphic scalar expressions into array instructions (superword-level parallelism).
 
@@ -28,7 +27,8 @@ import numpy as np
 from wengert.core.tape.memory cimport Block, int32s, take
 from wengert.core.tape.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POW, WG_SUBTRACT
 from wengert.program.ir.ir cimport (
-    FLAG, IS_COMMUTATIVE, IS_ELEMENTWISE, IS_FUNCTION, SCALAR, Listing, copied, emit, has, names, whole_view,
+    FLAG, IS_COMMUTATIVE, IS_ELEMENTWISE, IS_FUNCTION, SCALAR, Listing, column_operands, copied, count_operands, emit,
+    has, whole_view,
 )
 from wengert.program.ir.opcodes cimport *
 
@@ -136,6 +136,7 @@ cdef class Vectoriser:
     cdef dict arrays            # by packed class: its array in the new program, and the axes of the array
 
     def __cinit__(self, Listing code):
+        cdef Py_ssize_t i
         self.code = code
         self.blocks = [take((code.n + 2) * sizeof(int32_t)) for _ in range(6)]
         self.class_of = <int32_t *>(<Block>self.blocks[0]).data
@@ -152,10 +153,11 @@ cdef class Vectoriser:
         memset(self.is_sum, 0, code.n)
         memset(self.uses, 0, code.n * sizeof(int32_t))
         memset(self.of, 0xff, code.n * sizeof(int32_t))
-        self.sums = {}
-        self.arrays = {}
-        self.maps = {}
-        count_uses(self)
+        self.sums, self.arrays, self.maps = {}, {}, {}
+        for i in range(code.n):
+            count_operands(code, i, self.uses)
+        for i in code.outputs:
+            self.uses[i] += 1
 
     cdef int find_classes(self) except -1:
         number_classes(self)
@@ -170,7 +172,6 @@ cdef class Vectoriser:
         return self.code.as_[i] if side == 0 else self.code.bs[i] if side == 1 else self.code.cs[i]
 
     cdef object members(self, Py_ssize_t s):
-        """Return the members of a class."""
         return self.order[self.begin[s]:self.begin[s + 1]]
 
     cdef inline bint is_array(self, int32_t s) noexcept:
@@ -222,14 +223,11 @@ cdef class Vectoriser:
 
     cdef int copy(self, Py_ssize_t i) except -1:
         """Copy an instruction, after the loads of its operands."""
-        cdef int columns = names(self.code.ops[i])
+        cdef int32_t[3] column
         cdef int32_t v
-        if columns & 1 and self.code.as_[i] >= 0:
-            self.value(self.code.as_[i])
-        if columns & 2 and self.code.bs[i] >= 0:
-            self.value(self.code.bs[i])
-        if columns & 4 and self.code.cs[i] >= 0:
-            self.value(self.code.cs[i])
+        cdef int k
+        for k in range(column_operands(self.code, i, column)):
+            self.value(column[k])
         if self.code.ops[i] == PACK:
             for v in self.code.packs[self.code.bs[i]][1].tolist():
                 self.value(v)
@@ -396,7 +394,6 @@ cdef class Vectoriser:
         return total
 
     cdef int32_t sum_of(self, values) except -1:
-        """Emit the sum of values of one class."""
         cdef int32_t total = -1, v
         side = self.places(values)
         if side[0] == "places" and len(values) >= MIN_MEMBERS:

@@ -13,7 +13,7 @@ import numpy as np
 
 from wengert.errors import ConvergenceError
 from wengert.program.ir.call import Call
-from wengert.program.ir.ir import Listing, c_strides, kind_of
+from wengert.program.ir.ir import Listing, c_strides, kind_of, whole_view
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.reference import example_of
 from wengert.program.ir.verify import Verifier, check_fields, expect, is_count
@@ -65,16 +65,15 @@ class Batched:
         """Return the IR at `count` times as many points; see `wengert.program.passes.batching`."""
         result, *operands = self.one.examples(self.of_one(call))
         code, total = Listing(), count * self.count
-        values, given = [], []
+        values = []
         for j, (outer, inner) in enumerate(zip(is_batched, self.is_batched)):
             shape = (count,) * outer + (self.count,) * inner + np.shape(operands[j])
-            given.append(code.add(Op.INPUT, (_FLOAT, shape, None), j))
-            values.append(self.at_all(code, given[-1], outer, inner, count) if outer or inner else given[-1])
-        code.inputs = [int(v) for v in given]
+            v = code.input((_FLOAT, shape, None))
+            values.append(self.at_all(code, v, outer, inner, count) if outer or inner else v)
         many = Batched(self.one, self.row, tuple(map(max, is_batched, self.is_batched)), total)
-        made = Call(many, call.args, call.kwargs, [int(v) for v in values], self.row)
-        y = code.add(Op.CALL, (_FLOAT, (total, *np.shape(result)), None), code.call(made))
-        code.outputs = [_in_order(code, y, (count, self.count, *np.shape(result)))]
+        made = Call(many, call.args, call.kwargs, values, self.row)
+        y = code.call(made, (_FLOAT, (total, *np.shape(result)), None))
+        code.outputs = [code.block(y, 0, (count, self.count, *np.shape(result)))]
         return code
 
     def at_all(self, code, v, outer, inner, count):
@@ -85,13 +84,12 @@ class Batched:
             lead = 8 * math.prod(own)
             view = 0, (count, self.count, *own), (lead * outer, lead * inner, *c_strides(own, 8))
             every = (_FLOAT, view[1], None)
-            v = code.place(-1, (0, view[1], c_strides(view[1], 8)), code.part(v, view, _FLOAT), every)
-        return _in_order(code, v, (count * self.count, *own))
+            v = code.place(-1, whole_view(every), code.part(v, view, _FLOAT), every)
+        return code.block(v, 0, (count * self.count, *own))
 
     # -- derivatives
 
     def tangent(self, call: Call, moved: list, known: list) -> Listing:
-        """Return the IR of the tangent; see `wengert.program.ir.call.is_solution`."""
         made = self.one.tangent(self.of_one(call), moved, [])
         return self.at_all_points(made, call, [self.is_batched[j] for j in moved])
 
@@ -109,32 +107,25 @@ class Batched:
         return batch_program(code, numbers, self.count, [*examples, *self.one.examples(self.of_one(call))])
 
 
-def _in_order(code, v, shape):
-    """Return an array in C order, reshaped."""
-    return int(code.part(v, (0, shape, c_strides(shape, 8)), _FLOAT))
-
-
 def _summed(code, v, count):
     """Append the sum of a batched value over its points."""
     _, (_, *shape), _ = kind_of(code, v)
     if not shape:
-        return int(code.add(Op.SUM, (_FLOAT, (), None), v))
+        return code.add(Op.SUM, (_FLOAT, (), None), v)
     size = math.prod(shape)
     index = np.tile(np.arange(size, dtype=np.int32).reshape(shape), (count, *[1] * len(shape)))
-    dense = code.place(-1, (0, (count, *shape), c_strides((count, *shape), 8)), v, (_FLOAT, (count, *shape), None))
-    return int(code.add(Op.SCATTER, (_FLOAT, tuple(shape), None), dense, code.constant_array(index)))
+    dense = _FLOAT, (count, *shape), None
+    v = code.place(-1, whole_view(dense), v, dense)
+    return code.add(Op.SCATTER, (_FLOAT, tuple(shape), None), v, code.constant_array(index))
 
 
 def batched_call(one: Any, row: Any, call: Call, shapes: list, shape: tuple, is_batched: list, count: int) -> Listing:
     """Return the IR of a call at many points; `shapes` and `shape` are those of operands and result at one point."""
     code = Listing()
-    code.inputs = [
-        code.add(Op.INPUT, (_FLOAT, (count, *own) if batched else own, None), j)
-        for j, (own, batched) in enumerate(zip(shapes, is_batched))
-    ]
+    for own, batched in zip(shapes, is_batched):
+        code.input((_FLOAT, (count, *own) if batched else own, None))
     many = Batched(one, row, tuple(is_batched), count)
-    made = Call(many, call.args, {}, [int(v) for v in code.inputs], row)
-    code.outputs = [code.add(Op.CALL, (_FLOAT, (count, *shape), None), code.call(made))]
+    code.outputs = [code.call(Call(many, call.args, {}, [*code.inputs], row), (_FLOAT, (count, *shape), None))]
     return code
 
 

@@ -1,4 +1,3 @@
-# Indices are computed here, never given by users:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Newton's method and MINPACK's for many small systems that differ in the values they read, and SciPy's for single
 equations.
@@ -273,7 +272,6 @@ cdef class Lanes:
                 return True
 
     cdef int prepare_checks(self, linear) except -1:
-        """Allocate memory for the checks."""
         cdef Py_ssize_t lane, size = 7 * self.n + self.n * self.n
         if self.factors is None:
             self.check_work = np.zeros((self.width, size))

@@ -1,4 +1,3 @@
-# Indices are computed here, never given by users:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Newton's method for systems of equations, damped by the natural monotonicity test.
 
@@ -85,7 +84,6 @@ cdef class Called(Problem):
 
 
 cdef cnp.ndarray array_of(const double *x, Py_ssize_t n):
-    """Return a new array with these elements."""
     cdef cnp.npy_intp size = n
     cdef cnp.ndarray found = cnp.PyArray_SimpleNew(1, &size, cnp.NPY_DOUBLE)
     cdef double *to = <double *>cnp.PyArray_DATA(found)

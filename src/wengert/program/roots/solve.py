@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from wengert.program.derivatives import program_row
-from wengert.program.ir.call import Call, Operand
+from wengert.program.ir.call import Call, Operand, called
 from wengert.program.ir.ir import Listing
 from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.ir.opcodes import Op
@@ -72,7 +70,6 @@ class Solve:
         return made.code
 
     def adjoints(self, call: Call, wanted: list, known: list) -> Listing:
-        """Return the IR of the adjoints; see `wengert.program.ir.call.is_solution`."""
         made = _Builder(self, ["vector"])
         g, u, data, _ = made.inputs
         w = made.solved(data, g, not self.transposed)
@@ -89,40 +86,30 @@ class _Builder:
 
     def __init__(self, solve, given):
         self.linear, self.code = solve.linear, Listing()
-        self.inputs = [self.input(kind) for kind in [*given, "vector", "matrix", "vector"]]
-        self.code.inputs = self.inputs
-
-    def input(self, kind):
-        size = self.linear.nnz if kind == "matrix" else self.linear.n
-        self.count = getattr(self, "count", -1) + 1
-        return int(self.code.add(Op.INPUT, (_FLOAT, (size,), None), self.count))
+        for kind in [*given, "vector", "matrix", "vector"]:
+            self.code.input((_FLOAT, (self.linear.nnz if kind == "matrix" else self.linear.n,), None))
+        self.inputs = self.code.inputs
 
     def index(self, by_columns):
         return self.code.constant_array(np.array(self.linear.columns if by_columns else self.linear.rows, np.int32))
 
     def gathered(self, v, by_columns):
-        return int(self.code.add(Op.GATHER, (_FLOAT, (self.linear.nnz,), None), v, self.index(by_columns)))
+        return self.code.add(Op.GATHER, (_FLOAT, (self.linear.nnz,), None), v, self.index(by_columns))
 
     def scattered(self, v, by_columns):
-        return int(self.code.add(Op.SCATTER, (_FLOAT, (self.linear.n,), None), v, self.index(by_columns)))
+        return self.code.add(Op.SCATTER, (_FLOAT, (self.linear.n,), None), v, self.index(by_columns))
 
     def product(self, a, b):
-        return int(self.code.add(OPCODES["multiply"], (_FLOAT, (self.linear.nnz,), None), a, b))
+        return self.code.add(OPCODES["multiply"], (_FLOAT, (self.linear.nnz,), None), a, b)
 
     def negative(self, v, size=0):
-        return int(self.code.add(OPCODES["negative"], (_FLOAT, (size or self.linear.n,), None), v))
+        return self.code.add(OPCODES["negative"], (_FLOAT, (size or self.linear.n,), None), v)
 
     def difference(self, a, b):
-        return int(self.code.add(OPCODES["subtract"], (_FLOAT, (self.linear.n,), None), a, b))
+        return self.code.add(OPCODES["subtract"], (_FLOAT, (self.linear.n,), None), a, b)
 
     def solved(self, data, v, transposed):
         return called(self.code, Solve(self.linear, transposed), [data, v], (self.linear.n,), solve_row)
-
-
-def called(code: Listing, compute: Any, values: list, shape: tuple, row: Any) -> int:
-    """Append a call of values; return its result, a float64 array or scalar of this shape."""
-    call = Call(compute, tuple(map(Operand, range(len(values)))), {}, [*map(int, values)], row)
-    return int(code.add(Op.CALL, (_FLOAT, shape, None), code.call(call)))
 
 
 solve_row = program_row("solve", f"{__name__}.solve_row")

@@ -6,6 +6,7 @@ array, and one of the nonzeros of its Jacobian in x; and the pattern of the Jaco
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from wengert.program.banded import MAX_BAND, MIN_SIZE
 from wengert.program.derivatives import NotDerivable
 from wengert.program.integration.pattern import Pattern
-from wengert.program.ir.ir import Listing, c_strides, kind_of
+from wengert.program.ir.ir import Listing, kind_of, whole_view
 from wengert.program.ir.opcodes import Op
 from wengert.program.jacobian import accumulate
 from wengert.program.jacobian.expand_calls import expand
@@ -76,16 +77,12 @@ class System:
 
     def _joined(self, word, code):
         """Return the program of one array; its output is a vector."""
-        made, place, given = Listing(), 0, []
-        z = made.add(Op.INPUT, (_FLOAT, (self.size,), None), 0)
-        made.inputs = [z]
-        for shape in self.shapes:
-            given.append(made.part(z, (8 * place, shape, c_strides(shape, 8)), _FLOAT))
-            place += math.prod(shape)
-        (y,) = _inlined(made, code, given)
+        made = Listing()
+        z = made.input((_FLOAT, (self.size,), None))
+        starts = itertools.accumulate(map(math.prod, self.shapes), initial=0)
+        (y,) = _inlined(made, code, [made.block(z, start, shape) for start, shape in zip(starts, self.shapes)])
         shape = kind_of(made, y)[1]
-        size = math.prod(shape)
-        made.outputs = [made.place(-1, (0, shape, c_strides(shape, 8)), y, (_FLOAT, (size,), None))]
+        made.outputs = [made.place(-1, whole_view((_FLOAT, shape, None)), y, (_FLOAT, (math.prod(shape),), None))]
         return self._program(word, made, [np.concatenate([np.ravel(x) for x in self.program._example])])
 
     def _program(self, word, code, example):
@@ -145,9 +142,8 @@ class System:
             return None
         made = Listing()
         vectors[0] = np.repeat(vectors[0][:, None], width, axis=1)
-        made.inputs = [made.add(Op.INPUT, (_FLOAT, x.shape, None), j) for j, x in enumerate(vectors)]
-        given = [made.part(made.inputs[0], (8 * width * i, (width,), (8,)), _FLOAT) for i in range(k)]
-        outputs = _inlined(made, many, [*given, *made.inputs[1:]])
+        first, *rest = [made.input((_FLOAT, x.shape, None)) for x in vectors]
+        outputs = _inlined(made, many, [*[made.block(first, width * i, (width,)) for i in range(k)], *rest])
         kind = _FLOAT, (len(outputs), width), None
         found = made.constant_array(np.zeros(kind[1]))
         for i, y in enumerate(outputs):
@@ -167,15 +163,14 @@ class System:
             examples[shared].append(np.ravel(x))
         vectors = [np.concatenate(x) for x in examples if x]
         k, one = vectors[0].size, Listing()
-        scalars = [one.add(Op.INPUT, _SCALAR, i) for i in range(k)]
-        rest = [one.add(Op.INPUT, (_FLOAT, (x.size,), None), k) for x in vectors[1:]]
-        one.inputs = [*scalars, *rest]
+        scalars = [one.input(_SCALAR) for _ in range(k)]
+        rest = [one.input((_FLOAT, (x.size,), None)) for x in vectors[1:]]
         given, places = [], [0, 0]
         for shared, shape in zip(is_shared, self.shapes):
             size, place = math.prod(shape), places[shared]
             places[shared] += size
             if shared:
-                given.append(one.part(rest[0], (8 * place, shape, c_strides(shape, 8)), _FLOAT))
+                given.append(one.block(rest[0], place, shape))
             elif not shape:
                 given.append(scalars[place])
             else:
@@ -206,19 +201,8 @@ class System:
 
 
 def _inlined(code, other, inputs):
-    """Append a program of these inputs; return its outputs."""
-    values = []
-    for v in other.inputs:
-        made, (dtype, shape, strides) = inputs[int(other.a[v])], kind_of(other, v)
-        if strides is not None and shape:
-            made = code.place(-1, (_first(shape, strides), shape, strides), made, (dtype, shape, strides))
-        values.append(made)
-    return code.inline(other, values)
-
-
-def _first(shape, strides):
-    """Return the bytes from the lowest address of an array to its first element."""
-    return sum(-(n - 1) * s for n, s in zip(shape, strides) if s < 0)
+    """Append a program of these inputs, arrays in C order; return its outputs."""
+    return code.inline(other, [code.in_layout(inputs[int(other.a[v])], kind_of(other, v)) for v in other.inputs])
 
 
 def _nonzeros(program, n):

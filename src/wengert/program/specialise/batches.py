@@ -19,7 +19,7 @@ from wengert.core.operands import var
 from wengert.core.rebind.rebind import rebound
 from wengert.errors import ConvergenceError
 from wengert.program.elements import MAX_TRACED
-from wengert.program.ir.ir import Listing, c_strides, dependent, kind_of, operands
+from wengert.program.ir.ir import Listing, dependent, kind_of, operands
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes.batching import batch_program
 from wengert.program.program import Program
@@ -149,10 +149,8 @@ class _Inlined:
                 todo += operands(code, v)
         leaves = sorted(leaves)
         found, of = Listing(), np.full(len(code), -1, dtype=np.int32)
-        found.inputs = []
-        for k, v in enumerate([*self.unknowns, *leaves]):
-            of[v] = found.add(Op.INPUT, kind_of(code, v), k)
-            found.inputs = [*found.inputs, int(of[v])]
+        for v in [*self.unknowns, *leaves]:
+            of[v] = found.input(kind_of(code, v))
         found.take(code, np.array(sorted(needed), dtype=np.int32), of)
         found.outputs = [int(of[v]) for v in places]
         return found, leaves
@@ -163,13 +161,8 @@ class _Inlined:
         values = [code.output(x) for x in self.batched]
         code.run()
         listing = code.listing
-        given = []
-        for v, w in zip(many.inputs, [*values, *leaves]):
-            kind = kind_of(many, v)
-            if kind_of(listing, w) != kind:
-                w = listing.place(-1, (0, kind[1], c_strides(kind[1], 8)), w, kind)
-            given.append(w)
-        return listing.inline(many, given)
+        given = zip(many.inputs, [*values, *leaves])
+        return listing.inline(many, [listing.in_layout(w, kind_of(many, v)) for v, w in given])
 
     def operand(self, v, y):
         found = independent(self.around.tape, y)

@@ -48,6 +48,13 @@ cdef int32_t kind_of(Definitions ssa, cnp.ndarray y) except -1:
     return found
 
 
+cdef int32_t kind_of_doubles(Definitions ssa, cnp.ndarray y) except -2:
+    """Return the type id of a result of doubles; -1 for other types."""
+    if y is None:
+        return SCALAR
+    return kind_of(ssa, y) if y.dtype == DOUBLE else -1
+
+
 cdef int32_t as_doubles(Definitions ssa, int32_t value) except -1:
     """Convert a constant integer array to doubles if that is exact."""
     if ssa.code.ops[value] == ARRAY and ssa.code.types[ssa.code.kinds[value]][0].kind in "iub":
@@ -168,9 +175,9 @@ cdef int32_t lower_call(Definitions ssa, Node node) except -1:
             items = [*args[position]]
             items[item] = operand
             args[position] = tuple(items) if type(args[position]) is tuple else items
-    if node.row.kind == "custom" and lookup(fun) is not node.row:       # a rule of the user's, for any function
-        return emit_call(ssa, node.compute or fun, node.row, tuple(args), node.kwargs or {}, values, node.y)
-    rule = lowering_of(fun, node.row)
+    rule = None
+    if node.row.kind != "custom" or lookup(fun) is node.row:        # not a rule of the user's, for any function
+        rule = lowering_of(fun, node.row)
     found = -1 if rule is None else rule(ssa, args, values, node)
     if found >= 0:
         return found
@@ -188,19 +195,16 @@ def lower_special(Definitions ssa, list args, list values, Node node):
     if ssa.exact or node.kwargs:
         return -1
     dtype, shape, _ = ssa.code.types[ssa.code.kinds[<int32_t>values[0]]]
-    kind = (DOUBLE, (), None) if node.y is None else (node.y.dtype, *layout(node.y))
-    if (dtype, shape) != (DOUBLE, kind[1]) or kind[0] != DOUBLE:
+    kind = kind_of_doubles(ssa, node.y)
+    if kind < 0 or (dtype, shape) != (DOUBLE, () if node.y is None else (<object>node.y).shape):
         return -1
-    return emit(ssa.code, SPECIAL[node.row.name], values[0], -1, -1, ssa.code.type_of(kind))
+    return emit(ssa.code, SPECIAL[node.row.name], values[0], -1, -1, kind)
 
 
 def lower_ufunc(Definitions ssa, list args, list values, Node node):
     """Lower a ufunc with an opcode, or a function of Python floats that has its rule; -1 for other types."""
-    if getattr(node.compute, "is_kernel", False):
-        found = lower_float_function(ssa, args, values, node)
-        if found >= 0:
-            return found
-    return lower_kernel(ssa, args, values, node)
+    found = lower_float_function(ssa, args, values, node) if getattr(node.compute, "is_kernel", False) else -1
+    return found if found >= 0 else lower_kernel(ssa, args, values, node)
 
 
 cdef int32_t lower_kernel(Definitions ssa, list args, list values, Node node) except -2:
@@ -209,9 +213,9 @@ cdef int32_t lower_kernel(Definitions ssa, list args, list values, Node node) ex
     Calls with bools, of arrays without axes, and with scalar results come here.
     """
     cdef list found = []
-    cdef int32_t v
+    cdef int32_t v, kind = kind_of_doubles(ssa, node.y)
     result = () if node.y is None else (<object>node.y).shape
-    if ssa.exact or node.kwargs or node.y is not None and (<object>node.y).dtype != DOUBLE:
+    if ssa.exact or node.kwargs or kind < 0:
         return -1
     for x in args:
         v = operand_of(ssa, x, values, result)
@@ -224,20 +228,16 @@ cdef int32_t lower_kernel(Definitions ssa, list args, list values, Node node) ex
             v = emit(ssa.code, SELECT, v, ssa.code.constant(1.0), ssa.code.constant(0.0),
                      SCALAR if shape == () else ssa.code.type_of((DOUBLE, shape, None)))
         found.append(v)
-    return emit(ssa.code, (<Kernel>kernels[node.row.fun]).opcode, found[0], found[1] if len(found) > 1 else -1, -1,
-                SCALAR if node.y is None else ssa.code.type_of((DOUBLE, *layout(node.y))))
+    cdef int op = (<Kernel>kernels[node.row.fun]).opcode
+    return emit(ssa.code, op, found[0], found[1] if len(found) > 1 else -1, -1, kind)
 
 
 def lower_stack(Definitions ssa, list args, list values, Node node):
     """Lower a stack of arrays that only moves elements, or a stack of scalars; -1 for others."""
-    cdef int32_t found = lower_moved(ssa, args, values, node)
-    return found if found >= 0 else lower_scalar_stack(ssa, args, values, node)
-
-
-cdef int32_t lower_scalar_stack(Definitions ssa, list args, list values, Node node) except -2:
-    """Emit a stack of scalars; -1 for other types."""
-    cdef int32_t v
+    cdef int32_t moved = lower_moved(ssa, args, values, node), v
     cdef list found = []
+    if moved >= 0:
+        return moved
     if ssa.exact or node.kwargs or len(args) != 1 or node.y is None or node.y.ndim != 1 or node.y.dtype != DOUBLE:
         return -1
     for x in args[0]:
@@ -250,12 +250,11 @@ cdef int32_t lower_scalar_stack(Definitions ssa, list args, list values, Node no
 
 def lower_product(Definitions ssa, list args, list values, Node node):
     """Emit a product with strong zero, or a select if a factor is bool; -1 for other types."""
-    cdef int32_t a, b, kind
+    cdef int32_t a, b, kind = kind_of_doubles(ssa, node.y)
     shape = () if node.y is None else (<object>node.y).shape
     a, b = [operand_of(ssa, x, values, shape) for x in args]
-    if a < 0 or b < 0 or node.y is not None and (<object>node.y).dtype != DOUBLE:
+    if a < 0 or b < 0 or kind < 0:
         return -1
-    kind = SCALAR if node.y is None else ssa.code.type_of((DOUBLE, *layout(node.y)))
     of_a, of_b = [ssa.code.types[ssa.code.kinds[<int32_t>v]][0] for v in (a, b)]
     if of_a == of_b == DOUBLE:
         return emit(ssa.code, STRONG, a, b, -1, kind)
@@ -268,16 +267,15 @@ def lower_product(Definitions ssa, list args, list values, Node node):
 
 def lower_where(Definitions ssa, list args, list values, Node node):
     """Emit `np.where` as a select; -1 for other types."""
-    cdef int32_t mask, a, b
+    cdef int32_t mask, a, b, kind = kind_of_doubles(ssa, node.y)
     if len(args) != 3 or node.kwargs or type(args[0]) is not Operand:
         return -1
     shape = () if node.y is None else (<object>node.y).shape
     mask, a, b = [operand_of(ssa, x, values, shape) for x in args]
     types = [None if v < 0 else ssa.code.types[ssa.code.kinds[<int32_t>v]][0] for v in (mask, a, b)]
-    if types != [bool, DOUBLE, DOUBLE] or node.y is not None and (<object>node.y).dtype != DOUBLE:
+    if types != [bool, DOUBLE, DOUBLE] or kind < 0:
         return -1
-    return emit(ssa.code, SELECT, mask, a, b, SCALAR if node.y is None else
-                ssa.code.type_of((DOUBLE, *layout(node.y))))
+    return emit(ssa.code, SELECT, mask, a, b, kind)
 
 
 cdef list operands_of(Definitions ssa, list args, list values, Node node, tuple dtypes):
@@ -335,7 +333,7 @@ def lower_outer(Definitions ssa, list args, list values, Node node):
         first, _, (step,) = whole_view(kind)
         steps = (step, 0) if d == 0 else (0, step)
         found.append(ssa.code.view(v, (first, (<object>node.y).shape, steps), DOUBLE))
-    return emit(ssa.code, WG_MULTIPLY, found[0], found[1], -1, ssa.code.type_of((DOUBLE, *layout(node.y))))
+    return emit(ssa.code, WG_MULTIPLY, found[0], found[1], -1, kind_of(ssa, node.y))
 
 
 def lower_diff(Definitions ssa, list args, list values, Node node):
@@ -353,8 +351,7 @@ def lower_diff(Definitions ssa, list args, list values, Node node):
     if (<object>node.y).shape != part:
         return -1
     low, high = [ssa.code.view(values[0], (first + k * strides[axis], part, strides), dtype) for k in (0, 1)]
-    return emit(ssa.code, WG_SUBTRACT, high, low, -1, SCALAR if part == () else
-                ssa.code.type_of((DOUBLE, *layout(node.y))))
+    return emit(ssa.code, WG_SUBTRACT, high, low, -1, SCALAR if part == () else kind_of(ssa, node.y))
 
 
 def lower_bincount(Definitions ssa, list args, list values, Node node):

@@ -80,7 +80,6 @@ def code_that_ran(seen: Observer) -> frozenset:
 
 
 def _is_import_system(code):
-    """Return whether this is code of the import statement."""
     return code.co_filename.startswith("<frozen importlib")
 
 
@@ -215,7 +214,6 @@ class Captures:
         self.is_bare &= all(node is root for node in nodes)
 
     def may_run(self, f: types.FunctionType) -> bool:
-        """Return whether a function may run."""
         return self.ran is None or code_key(f.__code__) in self.ran
 
     def idle_code(self, ran: frozenset) -> int:

@@ -18,22 +18,6 @@ def _same(Listing code, tuple x):
     return x
 
 
-def _negative(Listing code, tuple x):
-    return real(code, WG_NEGATIVE, x[0]), real(code, WG_NEGATIVE, x[1])
-
-
-def _conjugate(Listing code, tuple x):
-    return x[0], real(code, WG_NEGATIVE, x[1])
-
-
-def _sum(Listing code, tuple x, tuple y):
-    return real(code, WG_ADD, x[0], y[0]), real(code, WG_ADD, x[1], y[1])
-
-
-def _difference(Listing code, tuple x, tuple y):
-    return real(code, WG_SUBTRACT, x[0], y[0]), real(code, WG_SUBTRACT, x[1], y[1])
-
-
 def _product(Listing code, tuple x, tuple y):
     return (
         real(code, WG_SUBTRACT, real(code, WG_MULTIPLY, x[0], y[0]), real(code, WG_MULTIPLY, x[1], y[1])),
@@ -58,10 +42,6 @@ def _quotient(Listing code, tuple x, tuple y):
         real(code, WG_MULTIPLY, choice(code, first, real(code, WG_SUBTRACT, f, cross),
                                        real(code, WG_SUBTRACT, cross, f)), scale),
     )
-
-
-def _square(Listing code, tuple x):
-    return _product(code, x, x)
 
 
 def _power(Listing code, tuple x, tuple y):
@@ -98,15 +78,18 @@ cdef int32_t choice(Listing code, int32_t flag, int32_t a, int32_t b) except -1:
 
 #: functions of complex scalars by the registry column ``complex_parts``; "absolute" returns a real scalar
 cdef dict PARTS = {
-    "same": _same, "negative": _negative, "conjugate": _conjugate, "sum": _sum, "difference": _difference,
-    "product": _product, "quotient": _quotient, "square": _square, "power": _power, "exponential": _exponential,
-    "absolute": _absolute,
+    "same": _same,
+    "negative": lambda code, x: (real(code, WG_NEGATIVE, x[0]), real(code, WG_NEGATIVE, x[1])),
+    "conjugate": lambda code, x: (x[0], real(code, WG_NEGATIVE, x[1])),
+    "sum": lambda code, x, y: (real(code, WG_ADD, x[0], y[0]), real(code, WG_ADD, x[1], y[1])),
+    "difference": lambda code, x, y: (real(code, WG_SUBTRACT, x[0], y[0]), real(code, WG_SUBTRACT, x[1], y[1])),
+    "square": lambda code, x: _product(code, x, x),
+    "product": _product, "quotient": _quotient, "power": _power, "exponential": _exponential, "absolute": _absolute,
 }
 COMPLEX_WORDS = frozenset(PARTS)
 
 
 cdef bint is_complex_number(cnp.ndarray x) except -1:
-    """Return whether this is a 0-d array of complex128."""
     return x is not None and cnp.PyArray_NDIM(x) == 0 and cnp.PyArray_TYPE(x) == cnp.NPY_COMPLEX128
 
 

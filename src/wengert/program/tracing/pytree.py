@@ -57,10 +57,6 @@ def _key_of_constant(value, leaves, others):
     return type(value), value
 
 
-def _key_of_complex(value, leaves, others):
-    return complex, value.real.hex(), value.imag.hex()  # distinguishes -0.0 from 0.0, and equates NaNs
-
-
 def _key_of_list(value, leaves, others):
     return type(value), *[key_of(item, leaves, others) for item in value]
 
@@ -71,10 +67,6 @@ def _key_of_dict(value, leaves, others):
         if type(name) not in _CONSTANTS:  # an object, whose state may matter too
             key_of(name, [], others)
     return dict, *parts
-
-
-def _key_of_slice(value, leaves, others):
-    return slice, *[key_of(part, leaves, others) for part in (value.start, value.stop, value.step)]
 
 
 def _key_of_other(value, leaves, others):
@@ -105,7 +97,7 @@ _CONSTANTS = frozenset((int, bool, str, bytes, type(None), float))
 _KEYS: dict[type, Callable] = {
     np.ndarray: _key_of_array,
     float: _key_of_scalar(float),
-    complex: _key_of_complex,
+    complex: lambda value, *_: (complex, value.real.hex(), value.imag.hex()),  # tells -0.0 from 0.0, and equates NaNs
     np.float64: _key_of_scalar("d"),
     np.complex128: _key_of_scalar("D"),
     np.float32: _key_of_scalar("f"),
@@ -115,7 +107,7 @@ _KEYS: dict[type, Callable] = {
     list: _key_of_list,
     tuple: _key_of_list,
     dict: _key_of_dict,
-    slice: _key_of_slice,
+    slice: lambda value, *rest: (slice, *[key_of(part, *rest) for part in (value.start, value.stop, value.step)]),
 }  # fmt: skip
 
 _CONTAINERS = (list, tuple, dict)
@@ -199,7 +191,6 @@ def operands_of(value: Any) -> list:
 
 def fill(value: Any, operands: Iterator) -> Any:
     """Copy a value, replacing its leaves, in the order of `key_of`, by operands."""
-
     return mapped(value, lambda x: next(operands) if _is_leaf(x) else x)
 
 

@@ -605,7 +605,6 @@ def _slot(member, value):
 
 
 def _flags_of(place):
-    """Return the flags of the arrays in a place."""
     leaves: list = []
     try:
         key_of(place.read(), leaves, [])
@@ -632,6 +631,5 @@ _PLAIN_BASES = {typing.Generic, typing.Protocol, abc.ABC, object}
 
 
 def _with_defaults(f):
-    """Return the names of the parameters that have defaults."""
     code = f.__code__
     return code.co_varnames[: code.co_argcount][code.co_argcount - len(f.__defaults__ or ()) :]

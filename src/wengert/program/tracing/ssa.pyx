@@ -1,4 +1,3 @@
-# Indices are computed here, never given by users, and no Cython code divides by a user's value:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Converts a tape to SSA form: every in-place write defines a new value.
 
@@ -213,7 +212,6 @@ cdef class Definitions:
         return memory.value
 
     cdef int32_t read(self, Buffer buffer, cnp.ndarray view) except -1:
-        """Return the current value of a view."""
         cdef Memory memory = self.memory(buffer, view)
         self.view_as(memory, (<object>view).dtype)
         cdef int32_t value = self.whole(memory)
@@ -242,7 +240,6 @@ cdef class Definitions:
         return memory.know(buffer.span // <Py_ssize_t>sizeof(double))
 
     cdef int32_t element(self, Memory memory, Py_ssize_t offset) except -1:
-        """Return the value of one element."""
         cdef int32_t value = memory.elements[offset]
         if value >= 0:
             return emit(self.code, WG_POSITIVE, value, -1, -1, SCALAR) if self.exact else value
@@ -254,7 +251,6 @@ cdef class Definitions:
         return value
 
     cdef int write_element(self, Memory memory, Py_ssize_t offset, int32_t value) except -1:
-        """Record a write to one element."""
         if self.exact and self.code.ops[value] != CONST:
             value = emit(self.code, WG_POSITIVE, value, -1, -1, SCALAR)
         memory.elements[offset] = value
@@ -536,7 +532,6 @@ cdef class Definitions:
         return self.tape.paused > 0
 
     def output(self, y):
-        """Return the value of an output."""
         y = as_numpy(y)
         if type(y) is ScalarVar:
             return self.of_slot[(<ScalarVar>y).slot]
@@ -590,7 +585,6 @@ cdef bint is_in_order(cnp.ndarray x) noexcept:
 
 
 cdef bint has_layout(cnp.ndarray x, tuple shape, tuple strides) except -1:
-    """Return whether an array has this layout."""
     cdef int d
     if len(shape) != cnp.PyArray_NDIM(x) or is_in_order(x) != (strides is None):
         return False
@@ -614,7 +608,6 @@ cdef bint is_flat(x) except -1:
 
 
 cdef bint is_ascending(list numbers) except -1:
-    """Return whether a list is strictly increasing."""
     cdef Py_ssize_t i
     for i in range(1, len(numbers)):
         if <Py_ssize_t>numbers[i] <= <Py_ssize_t>numbers[i - 1]:

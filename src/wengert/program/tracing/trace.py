@@ -13,7 +13,6 @@ from wengert.core.operands.var import lost_searches, take_searches
 from wengert.core.tape.memory import Level
 from wengert.core.tape.tape import Tape
 from wengert.program.ir.ir import Listing, dependent
-from wengert.program.ir.opcodes import Op
 from wengert.program.ir.reference import evaluated
 from wengert.program.tracing.refusals import NotReplayable
 from wengert.program.tracing.ssa import Definitions
@@ -60,7 +59,7 @@ class Recording:
     def called(self, call, type: tuple, y):
         """Insert a call whose result `y` at the example inputs is known; return its operand."""
         listing = self.code.listing
-        v = listing.add(Op.CALL, type, listing.call(call))
+        v = listing.call(call, type)
         if v:
             self.value(v - 1)
         self._values.append(y)
