@@ -222,7 +222,6 @@ class Program(Runner):
 
     @property
     def _output_shape(self) -> tuple:
-        """Shape of the first output."""
         return kind_of(self._listing, self._listing.outputs[0])[1] if self._listing.outputs else ()
 
     @property
@@ -246,7 +245,10 @@ class Program(Runner):
         taken = (*[as_inputs(x, self._name) for x in args[:floats]], *args[floats:])
         form = Form(taken, kwargs)
         if form.key != self._form.key and (self._exact or without_strides(form.key) != without_strides(self._form.key)):
-            raise ValueError(_another(self))
+            raise ValueError(
+                f"{self!r} was recorded for other arguments: shapes, dtypes, strides and values that are not floats "
+                "must match. Record it again with these arguments, or use wengert.compile, which does so automatically"
+            )
         restore = self._result_of_outputs
         if all(given is x or type(given) is float for given, x in zip(args, taken)):
             self._run, self._restore, self._shape = self._execute, restore, self._output_shape
@@ -288,7 +290,6 @@ class Program(Runner):
         return self._made("hessian", argnums)
 
     def _vectorised_ir(self):
-        """Return the vectorised IR."""
         return self._vectorising().code
 
     def _scalar_ir(self) -> Listing:
@@ -299,14 +300,12 @@ class Program(Runner):
         return self._memoised("value", lambda: self._run_value_stage(self._listing))
 
     def _run_value_stage(self, code):
-        """Run the vectorising stage on `code`."""
         run = self._passed("value", code)
         self._keeps_arrays = run.keeps_arrays
         return run
 
     @property
     def _may_vectorise(self) -> bool:
-        """Whether vectorisation is allowed."""
         return self._rolls and not self._exact
 
     @property
@@ -616,7 +615,6 @@ class Program(Runner):
         expect(given == [kind[:2] for kind in types], "its example values have other types than its inputs")
 
     def _exampled(self):
-        """Return the inputs that have an example value."""
         return self._listing.inputs
 
     def save(self, path: Any) -> None:
@@ -688,10 +686,3 @@ def _blank(cls):
     if not (isinstance(cls, type) and issubclass(cls, Program)):
         raise TypeError(f"the pickled state belongs to {cls!r}, which is not a class of programs")
     return cls.__new__(cls)
-
-
-def _another(program):
-    return (
-        f"{program!r} was recorded for other arguments: shapes, dtypes, strides and values that are not floats must "
-        "match. Record it again with these arguments, or use wengert.compile, which does so automatically"
-    )

@@ -52,43 +52,31 @@ def _recorded(captures, f, args, kwargs, exact, is_live, disabled):
     if reading is None:
         raise NotReplayable("the values that it reads from outside cannot be determined")
     captures.pins |= not is_live  # captured values are constants anyway
-    return trace(f, args, kwargs, reading if is_live else _Constants(reading), exact, disabled)
+
+    def bind():
+        return reading.bound([leaf.copy("K") if isinstance(leaf, np.ndarray) else leaf for leaf in reading.leaves])
+
+    return trace(f, args, kwargs, reading if is_live else _Constants(bind), exact, disabled)
 
 
 class _Constants:
-    """Captured values of a function, as constants of its program."""
+    """Captured values of a function, as constants of its program; `bind` returns the function with them."""
 
     leaves = aliases = ()
 
-    def __init__(self, reading):
-        self._reading = reading
+    def __init__(self, bind):
+        self._bind = bind
 
     def operands(self, inputs, leaves):
         return list(inputs)
 
     def bound(self, operands):
-        held = self._reading.leaves
-        return self._reading.bound([leaf.copy("K") if isinstance(leaf, np.ndarray) else leaf for leaf in held])
-
-
-class _NothingRead:
-    """Stands for the values captured by a function that are not looked for: all are constants."""
-
-    leaves = aliases = ()
-
-    def __init__(self, f):
-        self._f = f
-
-    def operands(self, inputs, leaves):
-        return list(inputs)
-
-    def bound(self, operands):
-        return self._f
+        return self._bind()
 
 
 def trace_alone(f, args) -> Program:
     """Return the program of `f` at these arguments for a caller for whom everything that `f` captures is constant."""
-    return trace(f, tuple(args), {}, _NothingRead(f))
+    return trace(f, tuple(args), {}, _Constants(lambda: f))
 
 
 def trace(

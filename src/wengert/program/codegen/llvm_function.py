@@ -109,7 +109,6 @@ class Function:
         return self.builder.gep(pointer, [place], source_etype=kind or self.double)
 
     def entry(self, number):
-        """Load an entry of the table."""
         place = self.at(self.table, number, self.i32)
         return self.builder.sext(self.builder.load(place, typ=self.i32), self.i64)
 
@@ -182,7 +181,6 @@ class Block:
         emit_statements(self.function.builder, new, self.found, self.real, self.call)
 
     def flag(self, number):
-        """Return the LLVM value of a flag."""
         number = self.of.as_flag(number)
         self.flush()
         return self.found[number.v]

@@ -267,7 +267,6 @@ def emit_statement(builder, primitive, operands, real, call):
 
 
 def intrinsic(builder, name: str, operands: list):
-    """Call an LLVM intrinsic."""
     kind = str(operands[0].type)
     element = "f64" if "double" in kind else "f32"
     return external(builder, f"llvm.{name}.{f'v{operands[0].type.count}' if '<' in kind else ''}{element}", operands)

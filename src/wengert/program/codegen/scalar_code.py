@@ -162,7 +162,6 @@ class ScalarWriter:
         self.version = 0  # increases with each store to an array, after which loads must be repeated
 
     def write(self, function: Function, parts) -> None:
-        """Emit the parts of a group."""
         self.function = function
         for i, part in enumerate(parts):
             if i:

@@ -83,7 +83,6 @@ class VectorKernel:
         return read, written
 
     def write(self, function: Function) -> None:
-        """Emit the loops."""
         self.function = f = function
         firsts = [f.address(f.entry(i)) for i in range(len(self.walks))]
         read = len(firsts)

@@ -126,7 +126,6 @@ def _box(code, i, row):
 
 
 def _write(ax, title, texts):
-    """Write text instead of a plot."""
     wrapped = "\n".join(line for text in texts for line in textwrap.wrap(text, 44))
     ax.text(0.5, 0.5, wrapped, ha="center", va="center", color=_INK, fontsize=9)
     ax.set(title=title, xlim=(0, 1), ylim=(0, 1))

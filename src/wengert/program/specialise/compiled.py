@@ -675,7 +675,6 @@ class Compiled(Checked):
         return False
 
     def _move_to_front(self, table, key, path):
-        """Move this path to the front."""
         with self._lock:
             paths = table.paths.get(key, ())
             if path in paths:
