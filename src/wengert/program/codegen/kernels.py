@@ -69,10 +69,12 @@ def flag(name, value):
     row(name, value, is_flag=True)
 
 
-def library(name, c, cost, python="np.{}"):
-    """Add a row for a function of the C library."""
-    arity = {"atan2": 2, "hypot": 2, "pow": 2, "fmod": 2, "copysign": 2}.get(c, 1)
-    row(name, Primitive(f"{python.format(name)}({', '.join(['{}'] * arity)})", c=c, cost=cost))
+def library(words, cost, module="np"):
+    """Add rows for functions of the C library, given NumPy's or SciPy's names."""
+    for name in words.split():
+        c = {"gamma": "tgamma", "gammaln": "lgamma"}.get(name, name.replace("arc", "a"))
+        given = "{}, {}" if name in ("arctan2", "hypot", "fmod", "copysign") else "{}"
+        row(name, Primitive(f"{module}.{name}({given})", c=c, cost=cost))
 
 
 def _of(name):
@@ -107,11 +109,8 @@ row("strong", Primitive("strong({}, {})", ir="strong", cost=2))
 
 # ---- comparisons and choices
 
-flag("less", Primitive("{} < {}", ir="<"))
-flag("less_equal", Primitive("{} <= {}", ir="<="))
-flag("greater", Primitive("{} > {}", ir=">"))
-flag("greater_equal", Primitive("{} >= {}", ir=">="))
-flag("equal", Primitive("{} == {}", ir="=="))
+for _name, _sign in {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "=="}.items():
+    flag(_name, Primitive(f"{{}} {_sign} {{}}", ir=_sign))
 flag("not_equal", Primitive("{} != {}", ir="!="))
 flag("logical_not", Primitive("np.logical_not({})", ir="not_", cost=0))
 flag("logical_and", Primitive("{} & {}", ir="and_", cost=0))
@@ -154,36 +153,26 @@ _POWERS = {
 }
 
 
-def is_midsize(a, y):
-    """Return whether b * (y / a) is safe: a is not 0, and y is far from overflow and underflow."""
-    return (a != 0.0) & (abs(y) > a.of.tiny) & (abs(y) < a.of.huge)
-
-
 def pow_a(a, b, y):
-    """Return b a**(b - 1), as b * (y / a) if a and y are of normal size, otherwise by another power."""
+    """Return b a**(b - 1), as b * (y / a) if a is not 0 and y far from overflow and underflow, or by another power."""
     exponent = b.of.value(b)
     if exponent in (0.0, 1.0):
         return exponent
     if exponent is not None and (exponent - 1.0) + 1.0 == exponent:
         return exponent * power(a, b.of.constant(exponent - 1.0))
-    found = where(is_midsize(a, y), b * (y / a), b * a.of.apply("pow function", a, b - 1.0))
+    is_midsize = (a != 0.0) & (abs(y) > a.of.tiny) & (abs(y) < a.of.huge)
+    found = where(is_midsize, b * (y / a), b * a.of.apply("pow function", a, b - 1.0))
     return where(b == 0.0, 0.0, found)
 
 
 row("pow function", Primitive("np.power({}, {})", c="pow", cost=90))
 row("sqrt", Primitive("np.sqrt({})", c="sqrt", cost=12))
-library("cbrt", "cbrt", 25)
-library("hypot", "hypot", 25)
+library("cbrt hypot", 25)
 
 # ---- exponentials and logarithms
 
-library("exp", "exp", 20)
-library("exp2", "exp2", 20)
-library("expm1", "expm1", 25)
-library("log", "log", 25)
-library("log2", "log2", 25)
-library("log10", "log10", 25)
-library("log1p", "log1p", 25)
+library("exp exp2", 20)
+library("expm1 log log2 log10 log1p", 25)
 row("exp10", lambda a: a.of.apply("pow function", 10.0, a))  # not every C library has exp10
 
 
@@ -197,13 +186,10 @@ row("logaddexp2", lambda a, b: log_of_sum(a, b, exp2, lambda t: log1p(t) * (1.0 
 
 # ---- angles
 
-library("sin", "sin", 35)
-library("cos", "cos", 35)
-library("tan", "tan", 45)
-library("arcsin", "asin", 30)
-library("arccos", "acos", 30)
-library("arctan", "atan", 30)
-library("arctan2", "atan2", 45)
+library("sin cos", 35)
+library("tan", 45)
+library("arcsin arccos arctan", 30)
+library("arctan2", 45)
 
 
 def sinc(x):
@@ -215,22 +201,14 @@ row("sinc", sinc)
 
 # ---- hyperbolic functions
 
-
-library("sinh", "sinh", 40)
-library("cosh", "cosh", 40)
-library("tanh", "tanh", 35)
-library("arcsinh", "asinh", 40)
-library("arccosh", "acosh", 40)
-library("arctanh", "atanh", 40)
+library("sinh cosh", 40)
+library("tanh", 35)
+library("arcsinh arccosh arctanh", 40)
 
 # ---- piecewise functions
 
-library("floor", "floor", 1)
-library("ceil", "ceil", 1)
-library("trunc", "trunc", 1)
-library("rint", "rint", 1)
-library("copysign", "copysign", 1)
-library("fmod", "fmod", 60)
+library("floor ceil trunc rint copysign", 1)
+library("fmod", 60)
 row("sign", lambda a: where(a > 0.0, 1.0, where(a < 0.0, -1.0, where(a == 0.0, 0.0, a))))
 
 
@@ -265,12 +243,10 @@ def gauss(a):
     return where(s < 800.0, found, where(isnan(a), a, 0.0))
 
 
-library("erf", "erf", 45, python="special.{}")
-library("erfc", "erfc", 60, python="special.{}")
-library("gamma", "tgamma", 90, python="special.{}")
-library("gammaln", "lgamma", 120, python="special.{}")
-for _name in ("j0", "j1", "y0", "y1"):
-    library(_name, _name, 120, python="special.{}")
+library("erf", 45, "special")
+library("erfc", 60, "special")
+library("gamma", 90, "special")
+library("gammaln j0 j1 y0 y1", 120, "special")
 row("log_expit", lambda a: where(a < 0.0, a, 0.0) - log1p(exp(-abs(a))))
 row("logit", lambda a: log_(a / (1.0 - a)))
 row("ndtr", lambda a: 0.5 * erfc(-sqrt(0.5) * a))

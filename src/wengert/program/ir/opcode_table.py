@@ -115,20 +115,8 @@ class Row:
     """
 
     __slots__ = (
-        "access",
-        "columns",
-        "cost",
-        "function",
-        "has_derivative",
-        "is_commutative",
-        "is_stored",
-        "lowering",
-        "name",
-        "opcode",
-        "operations",
-        "own_slope",
-        "result",
-        "text",
+        *("opcode", "name", "function", "columns", "result", "access", "cost", "operations", "lowering", "text"),
+        *("own_slope", "has_derivative", "is_commutative", "is_stored"),
     )
 
     def __init__(self, **columns: Any):
@@ -151,15 +139,8 @@ _COLUMNS = frozenset(Row.__slots__)
 _KNOWN = {key: frozenset(values) for key, values in VOCABULARY.items()}
 _WORDS = _KNOWN.keys() - {"columns"}
 #: defaults of columns
-_USUAL = {
-    "function": "",
-    "operations": 1,
-    "own_slope": "",
-    "text": "{name}({values})",
-    "has_derivative": True,
-    "is_commutative": False,
-    "is_stored": True,
-}
+_USUAL = {"function": "", "operations": 1, "own_slope": "", "text": "{name}({values})"}
+_USUAL |= {"has_derivative": True, "is_commutative": False, "is_stored": True}
 
 
 def row(opcode: int, name: str, *columns: str, **others: Any) -> Row:
@@ -211,12 +192,8 @@ _add(Op.PLACE, "value?", "views", "value", result="declared", access="overwrites
 _SIMPLE = {"access": "elements", "cost": "arithmetic", "lowering": "elementwise"}
 _FLAGS = {"result": "flags", "has_derivative": False, **_SIMPLE}
 _add(Op.SELECT, "value", "value", "value", function="numpy.where", result="elementwise", **_SIMPLE)
-_add(Op.LESS, "value", "value", "", function="numpy.less", **_FLAGS)
-_add(Op.LESS_EQUAL, "value", "value", "", function="numpy.less_equal", **_FLAGS)
-_add(Op.GREATER, "value", "value", "", function="numpy.greater", **_FLAGS)
-_add(Op.GREATER_EQUAL, "value", "value", "", function="numpy.greater_equal", **_FLAGS)
-_add(Op.EQUAL, "value", "value", "", function="numpy.equal", **_FLAGS)
-_add(Op.NOT_EQUAL, "value", "value", "", function="numpy.not_equal", **_FLAGS)
+for _comparison in (Op.LESS, Op.LESS_EQUAL, Op.GREATER, Op.GREATER_EQUAL, Op.EQUAL, Op.NOT_EQUAL):
+    _add(_comparison, "value", "value", "", function=f"numpy.{_comparison.name.lower()}", **_FLAGS)
 _add(Op.NOT, "value", "", "", function="numpy.logical_not", **_FLAGS)
 _add(Op.AND, "value", "value", "", function="numpy.logical_and", **_FLAGS)
 _add(Op.OR, "value", "value", "", function="numpy.logical_or", **_FLAGS)

@@ -332,11 +332,7 @@ cdef inline int advance_secant(Scalar *s, double f) noexcept nogil:
     if s.fa == s.fb:
         s.x = (s.a + s.b) / 2.0
         return SAME_VALUES
-    if fabs(s.fb) > fabs(s.fa):
-        x = (-s.fa / s.fb * s.b + s.a) / (1 - s.fa / s.fb)
-    else:
-        x = (-s.fb / s.fa * s.a + s.b) / (1 - s.fb / s.fa)
-    s.x = x
+    s.x = x = secant_of(s.a, s.b, s.fa, s.fb)
     if is_close(s, x, s.b):
         return CONVERGED
     s.a, s.fa, s.b = s.b, s.fb, x
