@@ -457,3 +457,17 @@ def test_scatter_may_write_into_another_memory_order():
 
     x, v = np.random.default_rng(10).normal(size=12), np.random.default_rng(11).normal(size=24)
     np.testing.assert_allclose(wg.record(f, x).vjp()(x, v)[1], wg.vjp(f, x)[1](v), rtol=1e-12)
+
+
+@pytest.mark.parametrize("count", range(8))
+def test_few_computations_on_arrays_are_no_loop(count):
+    def f(x):
+        y, z = x, x[0]
+        for function in (np.sin, np.exp, np.tanh, np.cos, np.arctan, np.sinh, np.cosh)[:count]:
+            y = function(y)
+        for k in range(80):
+            z = np.sin(z) * (k % 7) + x[k % 3]
+        return np.sum(y) + z
+
+    code = wg.record(f, np.ones(9))._listing
+    assert loop_recovery.recover_small_loops(code, None) is code

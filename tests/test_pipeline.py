@@ -284,7 +284,7 @@ def planted(monkeypatch, name, change, stage=None):
 
 def copied(code):
     """Return a deep copy of the code."""
-    made, of = code.beginning(), np.full(len(code), -1, dtype=np.int32)
+    made, of = code.successor(), np.full(len(code), -1, dtype=np.int32)
     made.take(code, np.arange(len(code), dtype=np.int32), of)
     made.inputs, made.outputs = of[code.inputs].tolist(), of[code.outputs].tolist()
     return made

@@ -5,7 +5,7 @@ def has_calls(Listing code):
     return bool((code.op == CALL).any())
 
 
-class BackwardLoop:
+class BackwardLoop(collections.namedtuple("BackwardLoop", "loop given adjoints saving checked")):
     """A loop that carries adjoints, and how to call it.
 
     Attributes
@@ -22,18 +22,12 @@ class BackwardLoop:
         Carried values that the caller must check for NaN after the loop.
     """
 
-    def __init__(self, loop, list given, list adjoints, saving, list checked):
-        self.loop, self.given, self.adjoints, self.saving, self.checked = loop, given, adjoints, saving, checked
 
-
-class ForwardLoop:
+class ForwardLoop(collections.namedtuple("ForwardLoop", "loop given checked")):
     """A loop of values and tangents; `given` describes its operands: (whether it is a tangent, operand of the call).
 
     `checked` is as in `BackwardLoop`.
     """
-
-    def __init__(self, loop, list given, list checked):
-        self.loop, self.given, self.checked = loop, given, checked
 
 
 def active_inputs(Listing body, Py_ssize_t carried, active):

@@ -12,6 +12,7 @@ cimport numpy as cnp
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
+import collections
 import math
 
 import numpy as np

@@ -92,7 +92,7 @@ cpdef tuple whole_view(tuple type)                      # view descriptor that c
 cdef int32_t copied(Listing code, Py_ssize_t i, const int32_t *of, Listing target) except -1
 cdef Listing filtered(Listing code, const unsigned char *marks, bint keeps)     # without the other instructions
 cdef int set_ends(Listing code, const int32_t *of, Listing target) except -1
-cdef int count_operands(Listing code, Py_ssize_t i, int32_t *counts) except -1  # adds 1 to the count of each operand
+cdef int count_uses(Listing code, int32_t *counts) except -1    # as operands and outputs
 
 
 cdef inline int column_operands(Listing code, Py_ssize_t i, int32_t *found) noexcept:

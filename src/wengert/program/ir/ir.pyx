@@ -37,16 +37,9 @@ cdef class Listing:
     """A program in SSA form: instructions as columns, and the tables that they index."""
 
     def __cinit__(self):
-        self.types = []
-        self.constants = []
-        self.arrays = []
-        self.calls = []
-        self.views = []
-        self.packs = []
-        self.guards = []
-        self.inputs = []
-        self.outputs = []
-        self.numbers = {}
+        self.types, self.constants, self.arrays, self.calls = [], [], [], []
+        self.views, self.packs, self.guards = [], [], []
+        self.inputs, self.outputs, self.numbers = [], [], {}
         self.type_of((np.dtype(float), (), None))
         self.type_of((np.dtype(bool), (), "flag"))
 
@@ -73,12 +66,8 @@ cdef class Listing:
     cpdef Listing successor(self, Py_ssize_t capacity=-1):
         """Return an empty program that shares the tables whose entries hold no value ids; `take` then copies as is."""
         cdef Listing code = Listing.__new__(Listing)
-        code.types = self.types
-        code.constants = self.constants
-        code.arrays = self.arrays
-        code.views = self.views
-        code.guards = self.guards
-        code.numbers = self.numbers
+        code.types, code.constants, code.arrays = self.types, self.constants, self.arrays
+        code.views, code.guards, code.numbers = self.views, self.guards, self.numbers
         code.reserve(self.n + 64 if capacity < 0 else capacity)
         return code
 
@@ -100,11 +89,8 @@ cdef class Listing:
     cdef Listing copy(self):
         """Return a copy with spare capacity, to append to."""
         cdef Listing code = self.successor(3 * self.n + 64)
-        code.calls = list(self.calls)
-        code.packs = list(self.packs)
-        code.inputs = list(self.inputs)
-        code.outputs = list(self.outputs)
-        code.n = self.n
+        code.calls, code.packs = list(self.calls), list(self.packs)
+        code.inputs, code.outputs, code.n = list(self.inputs), list(self.outputs), self.n
         memcpy(code.ops, self.ops, self.n * sizeof(int16_t))
         memcpy(code.as_, self.as_, self.n * sizeof(int32_t))
         memcpy(code.bs, self.bs, self.n * sizeof(int32_t))
@@ -420,22 +406,29 @@ def operands(Listing code, Py_ssize_t i):
     return found
 
 
-cdef int count_operands(Listing code, Py_ssize_t i, int32_t *counts) except -1:
-    """Add 1 to the count of each operand of an instruction, for each time that it is one."""
-    cdef int32_t[3] column
-    cdef int32_t v
-    cdef int k
+cdef int count_uses(Listing code, int32_t *counts) except -1:
+    """Add the number of times that each value is an operand or an output to its count."""
     cdef cnp.ndarray packed
-    cdef Py_ssize_t j
-    for k in range(column_operands(code, i, column)):
-        counts[column[k]] += 1
-    if code.ops[i] == PACK:
-        packed = code.packs[code.bs[i]][1]
-        for j in range(cnp.PyArray_SIZE(packed)):
-            counts[(<int32_t *>cnp.PyArray_DATA(packed))[j]] += 1
-    elif code.ops[i] == CALL:
-        for v in code.calls[code.as_[i]].operands:
-            counts[v] += 1
+    cdef Py_ssize_t i, j
+    cdef int32_t v
+    cdef int columns
+    for i in range(code.n):
+        columns = names(code.ops[i])
+        if columns & 1 and code.as_[i] >= 0:
+            counts[code.as_[i]] += 1
+        if columns & 2 and code.bs[i] >= 0:
+            counts[code.bs[i]] += 1
+        if columns & 4 and code.cs[i] >= 0:
+            counts[code.cs[i]] += 1
+        if code.ops[i] == PACK:
+            packed = code.packs[code.bs[i]][1]
+            for j in range(cnp.PyArray_SIZE(packed)):
+                counts[(<int32_t *>cnp.PyArray_DATA(packed))[j]] += 1
+        elif code.ops[i] == CALL:
+            for v in code.calls[code.as_[i]].operands:
+                counts[v] += 1
+    for v in code.outputs:
+        counts[v] += 1
     return 0
 
 

@@ -48,7 +48,7 @@ cdef bint mark_needed(Listing code, unsigned char *marks, bint and_guards) excep
     cdef Py_ssize_t skipped = 0
     for i in range(code.n - 1, -1, -1):
         if not marks[i] and and_guards and (code.ops[i] == GUARD or (
-                code.ops[i] == CALL and code.calls[code.as_[i]].checks)):       # runs even if its result is unused
+                code.ops[i] == CALL and <bint>code.calls[code.as_[i]].checks)):     # runs even if its result is unused
             if is_orphaned_guard(code, i, marks):
                 skipped += 1
             else:
@@ -67,13 +67,16 @@ cdef bint is_orphaned_guard(Listing code, Py_ssize_t i, const unsigned char *mar
 
 
 cdef int mark(Listing code, Py_ssize_t i, unsigned char *marks) except -1:
-    cdef int op = code.ops[i], k
-    cdef int32_t[3] column
+    cdef int op = code.ops[i], columns = names(op)
     cdef int32_t v
     cdef cnp.ndarray packed
     cdef Py_ssize_t j
-    for k in range(column_operands(code, i, column)):
-        marks[column[k]] = 1
+    if columns & 1 and code.as_[i] >= 0:
+        marks[code.as_[i]] = 1
+    if columns & 2 and code.bs[i] >= 0:
+        marks[code.bs[i]] = 1
+    if columns & 4 and code.cs[i] >= 0:
+        marks[code.cs[i]] = 1
     if op == PACK:
         packed = code.packs[code.bs[i]][1]
         for j in range(cnp.PyArray_SIZE(packed)):
@@ -88,11 +91,5 @@ def uses(Listing code):
     """Count the uses of each value, by instructions and as an output."""
     cdef cnp.npy_intp n = code.n
     cdef cnp.ndarray found = cnp.PyArray_ZEROS(1, &n, cnp.NPY_INT32, 0)
-    cdef int32_t *counts = <int32_t *>cnp.PyArray_DATA(found)
-    cdef Py_ssize_t i
-    cdef int32_t v
-    for i in range(code.n):
-        count_operands(code, i, counts)
-    for v in code.outputs:
-        counts[v] += 1
+    count_uses(code, <int32_t *>cnp.PyArray_DATA(found))
     return found.tolist()

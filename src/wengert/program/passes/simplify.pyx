@@ -21,8 +21,8 @@ from wengert.core.tape.tape cimport (
     WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_POW, WG_SUBTRACT,
 )
 from wengert.program.ir.ir cimport (
-    FLAG, IS_COMMUTATIVE, IS_ELEMENTWISE, READS_ELEMENTS, SCALAR, Listing, column_operands, copied, count_operands,
-    emit, filtered, has, names, set_ends, whole_view,
+    FLAG, IS_COMMUTATIVE, IS_ELEMENTWISE, READS_ELEMENTS, SCALAR, Listing, copied, count_uses, emit, filtered,
+    has, names, set_ends, whole_view,
 )
 from wengert.program.ir.opcodes cimport *
 from wengert.program.ir.view_overlap cimport Boxes, are_disjoint

@@ -101,10 +101,11 @@ cdef class ValueTable:
 cdef int32_t number_one(Listing code, int32_t v, ValueTable known) except -1:
     """Return the first value equal to v, the newest, which is removed if another is found."""
     cdef int32_t first = v
-    if code.ops[v] == CALL:
+    cdef int op = code.ops[v]
+    if op == CALL:
         first = known.find_call(v)
-    elif code.ops[v] != PACK and code.ops[v] != INPUT and code.ops[v] != GUARD:
-        if has(code.ops[v], IS_COMMUTATIVE) and code.as_[v] > code.bs[v]:       # which changes no bit of the result
+    elif op != PACK and op != INPUT and op != GUARD:
+        if has(op, IS_COMMUTATIVE) and code.as_[v] > code.bs[v]:        # which changes no bit of the result
             code.as_[v], code.bs[v] = code.bs[v], code.as_[v]
         first = known.find_or_add(v)
     else:

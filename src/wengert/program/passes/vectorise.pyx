@@ -27,7 +27,7 @@ import numpy as np
 from wengert.core.tape.memory cimport Block, int32s, take
 from wengert.core.tape.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POW, WG_SUBTRACT
 from wengert.program.ir.ir cimport (
-    FLAG, IS_COMMUTATIVE, IS_ELEMENTWISE, IS_FUNCTION, SCALAR, Listing, column_operands, copied, count_operands, emit,
+    FLAG, IS_COMMUTATIVE, IS_ELEMENTWISE, IS_FUNCTION, SCALAR, Listing, column_operands, copied, count_uses, emit,
     has, whole_view,
 )
 from wengert.program.ir.opcodes cimport *
@@ -136,7 +136,6 @@ cdef class Vectoriser:
     cdef dict arrays            # by packed class: its array in the new program, and the axes of the array
 
     def __cinit__(self, Listing code):
-        cdef Py_ssize_t i
         self.code = code
         self.blocks = [take((code.n + 2) * sizeof(int32_t)) for _ in range(6)]
         self.class_of = <int32_t *>(<Block>self.blocks[0]).data
@@ -154,10 +153,7 @@ cdef class Vectoriser:
         memset(self.uses, 0, code.n * sizeof(int32_t))
         memset(self.of, 0xff, code.n * sizeof(int32_t))
         self.sums, self.arrays, self.maps = {}, {}, {}
-        for i in range(code.n):
-            count_operands(code, i, self.uses)
-        for i in code.outputs:
-            self.uses[i] += 1
+        count_uses(code, self.uses)
 
     cdef int find_classes(self) except -1:
         number_classes(self)

@@ -160,7 +160,7 @@ cdef int32_t emit_moved(Definitions ssa, key, numbers, list values, y) except -2
     pieces = ssa.moves[key]
     if pieces is None:
         return -1
-    values = [ssa.code.in_layout(v, (*ssa.code.types[ssa.code.kinds[v]][:2], None)) for v in values]
+    values = [in_c_order(ssa, v) for v in values]
     if type(pieces) is not list:
         return emit(ssa.code, GATHER, values[0], pieces, -1, ssa.code.type_of(double))
     kind = kind_of(ssa, y)
@@ -169,3 +169,9 @@ cdef int32_t emit_moved(Definitions ssa, key, numbers, list values, y) except -2
     for source, view, index in pieces:
         found = emit(ssa.code, PLACE, found, index, ssa.code.view(values[source], view, DOUBLE), kind)
     return found
+
+
+cdef int32_t in_c_order(Definitions ssa, int32_t value) except -1:
+    """Return an array copied to C order if it has another."""
+    dtype, shape, strides = ssa.code.types[ssa.code.kinds[value]]
+    return value if strides is None else ssa.code.in_layout(value, (dtype, shape, None))
