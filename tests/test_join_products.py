@@ -109,3 +109,13 @@ def test_adjoint_of_many_stored_rows_keeps_no_copies():
     program = wg.record(lambda x: np.sum(filled(x) ** 2), x).grad()
     assert np.allclose(program(x), wg.grad(lambda x: np.sum(filled(x) ** 2))(x), rtol=1e-12)
     assert program._machine.bytes < 20 * 8 * 300 * 150
+
+
+def test_products_with_constant_matrices_are_not_joined():
+    matrix = RNG.uniform(-1, 1, (40, 40))
+
+    def f(x):
+        return np.stack([matrix @ x[k] for k in range(40)])
+
+    x = RNG.uniform(-1, 1, (40, 40))
+    assert np.allclose(wg.record(f, x)(x), f(x))

@@ -68,7 +68,9 @@ def join_products(code: Listing) -> Listing:
 
 def _row(code, i, call) -> tuple[tuple, _Row] | None:
     """Return the key that products must share to be joined, and the row of product i; None for other calls."""
-    if product_of(call) not in ("matmul", "dot") or call.args != _TWO_OPERANDS:
+    if product_of(call) not in ("matmul", "dot") or [type(x) for x in call.args] != [Operand, Operand]:
+        return None
+    if call.args != _TWO_OPERANDS:
         return None
     parts = [_part(code, v) for v in call.operands]
     if None in parts:
