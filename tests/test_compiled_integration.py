@@ -15,6 +15,7 @@ import wengert as wg
 from wengert.program.integration import shared, sweeps
 from wengert.program.integration.calls import Integration
 from wengert.program.ir import reference
+from wengert.program.memo import memoised
 
 pytest.importorskip("scipy", minversion="1.17")  # the mirrors need it
 
@@ -1066,10 +1067,13 @@ def test_solutions_are_not_taken_from_other_right_hand_sides():
 
 
 def test_systems_are_shared_by_right_hand_sides_with_the_same_program(monkeypatch):
-    made = []
-    monkeypatch.setattr(shared.System, "_pushed", lambda self, count, pushed=shared.System._pushed: (
-        made.append(count) or pushed(self, count)
-    ))  # fmt: skip
+    made, pushed = [], shared.System.pushed.__wrapped__
+
+    def counted(self, count=1):
+        made.append(count)
+        return pushed(self, count)
+
+    monkeypatch.setattr(shared.System, "pushed", memoised(counted))
     wg.clear_caches()
 
     def final(x, factor):

@@ -778,6 +778,20 @@ def test_interrupt_leaves_no_worker_busy(tmp_path):
     assert done.stdout.split() == ["interrupted", "0"], done.stderr
 
 
+def test_interrupt_while_a_task_is_submitted_leaves_no_worker_busy(monkeypatch):
+    before, submit = multiprocessing.active_children(), concurrent.futures.ProcessPoolExecutor.submit
+
+    def interrupted(self, *args):
+        submit(self, *args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(concurrent.futures.ProcessPoolExecutor, "submit", interrupted)
+    loss = sum_over(functions.slow, range(8), workers=2)
+    with pytest.raises(KeyboardInterrupt):
+        loss(1.0)
+    assert not [each for each in multiprocessing.active_children() if each not in before]
+
+
 def test_progress_counts_chunks(capsys):
     pytest.importorskip("tqdm", reason="tqdm is not installed")
     sum_over(functions.logistic, CHUNKS, progress=True)(THETA)

@@ -127,8 +127,8 @@ class Submitted(Engine):
                     raise type(error)(_lost_message(restarts, lost)) from error
             except Exception:
                 raise
-            except BaseException:  # Ctrl-C, or a caller that gives up
-                if flight.futures:
+            except BaseException as error:  # Ctrl-C, also in the middle of `submit`, or a caller that gives up
+                if flight.futures or not isinstance(error, GeneratorExit):
                     self._give_up()
                 raise
 

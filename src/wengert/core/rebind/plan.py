@@ -410,7 +410,7 @@ class Plan(Inspected):
             if id(value) in REGISTERED:
                 names[name] = REGISTERED[id(value)][2]
                 if id(value) in CLASSES:
-                    sources[name] = True
+                    sources[name] = False
             elif id(value) in self.changed or (name in bare and is_followed_module(value)):
                 self.changed.setdefault(id(value), True)
                 stand_in(name, value)

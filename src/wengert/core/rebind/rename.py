@@ -274,17 +274,18 @@ def _calls_first(code, before, names):
     return before[1] == _LOAD_GLOBAL and before[2] & 1 and code.co_names[before[2] >> 1] in names
 
 
-_ITERATING = "enumerate", "iter", "list", "map", "reversed", "set", "sorted", "tuple"
+_ITERATING = "enumerate", "iter", "list", "reversed", "set", "sorted", "tuple"
 
 
-def _is_in_use(code, instructions, k, is_class):
-    """Return whether code reads from what instruction k loads, or calls, maps, iterates over or indexes a class."""
+def _is_in_use(code, instructions, k, is_followed_class):
+    """Return whether code calls, maps or reads from what instruction k loads; or iterates over or indexes its class."""
     before, (_, _, arg, _), (_, after, _, _), *rest = instructions[k - 1 : k + 3]
-    if arg & 1 or after in _ATTRIBUTE or not is_class:
-        return bool(arg & 1 or after in _ATTRIBUTE)
-    if after in _ITERATIONS or _calls_first(code, before, _ITERATING):
+    if arg & 1 or after in _ATTRIBUTE or _is_mapped(code, before):
         return True
-    return bool(rest) and not _SUBSCRIPTS.isdisjoint((rest[0][1:3], (rest[0][1], None)))
+    if not is_followed_class:
+        return False
+    is_indexed = bool(rest) and not _SUBSCRIPTS.isdisjoint((rest[0][1:3], (rest[0][1], None)))
+    return is_indexed or after in _ITERATIONS or _calls_first(code, before, _ITERATING)
 
 
 def _needs_plain_operands(op, before):
