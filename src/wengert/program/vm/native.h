@@ -48,7 +48,7 @@ extern const wg_named_kernel wg_named_kernels[]; /* ends with a null name */
 /* Compute a call; `memory` holds packed operands. Returns 0, or 1 if the kernel declined. */
 int wg_call_native(const wg_native *call, double *slots, char **where, char *memory);
 
-#if defined(__GNUC__)
+#if defined(__GNUC__) || defined(__clang__)
 #define WG_UNUSED __attribute__((unused))
 #else
 #define WG_UNUSED
