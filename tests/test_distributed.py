@@ -10,6 +10,7 @@ import multiprocessing
 import multiprocessing.pool
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -776,6 +777,28 @@ def test_interrupt_leaves_no_worker_busy(tmp_path):
     # a worker would sleep for two minutes
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100, check=False)
     assert done.stdout.split() == ["interrupted", "0"], done.stderr
+
+
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, {folder!r})
+import multiprocessing, distributed_functions as functions
+from wengert.distributed import sum_over
+if __name__ == "__main__":
+    loss = sum_over(functions.process_of, range(8), workers=2)
+    loss([0.0])
+    print(*(each.pid for each in multiprocessing.active_children()), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+def test_workers_end_with_a_driver_that_is_killed(tmp_path):
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED.format(folder=os.path.dirname(__file__)))
+    # workers hold the other end of the pipe, so this ends with them
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100, check=False)
+    assert len(done.stdout.split()) == 2, done.stderr
 
 
 def test_interrupt_while_a_task_is_submitted_leaves_no_worker_busy(monkeypatch):

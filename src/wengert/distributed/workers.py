@@ -12,6 +12,8 @@ import hashlib
 import importlib
 import io
 import mmap
+import multiprocessing
+import os
 import pickle
 import signal
 import sys
@@ -119,8 +121,17 @@ def _unpacked(content):
 
 
 def start_worker() -> None:
-    """Initialise a process of our own pool: Ctrl-C is for the driver, which ends its workers."""
+    """Initialise a process of our own pool: Ctrl-C is for the driver, which ends its workers.
+
+    A worker also ends with its driver if that is killed, or interrupted so early that it does not know the worker yet.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_driver, daemon=True).start()
+
+
+def _end_with_driver():
+    multiprocessing.parent_process().join()
+    os._exit(1)
 
 
 # ---- pickling
