@@ -82,8 +82,18 @@ def record(
     run.tape = tape = nested.NestedTape(name, len(around)) if around else Tape(name)
     run.level = tape.level
     run.level.order = order
-    _evaluate(run, f, args, kwargs, positions, has_aux, lambda leaf, _: independent(tape, leaf), takes_complex)
-    _check(run, f, args, kwargs, positions, has_aux, has_stores(tape))
+    traced = list(args)
+    x = args[positions[0]] if len(positions) == 1 else None
+    if type(x) is np.ndarray and x.dtype == np.float64 and x.dtype.isnative:
+        traced[positions[0]] = x = independent(tape, x)
+        run.inputs = [x]
+    else:
+        _trace_leaves(run, traced, positions, lambda leaf, _: independent(tape, leaf), takes_complex)
+    _run(run, f, traced, kwargs, has_aux, around)
+    if has_stores(tape) and any(was_written(x) for x in run.inputs):
+        warn_written(f, name)
+    if not all(map(_is_traced, run.outputs)):
+        lost.check(run, f, args, kwargs, positions, has_aux)
     return run
 
 
@@ -94,9 +104,20 @@ def push(
     """Evaluate `f` with k tangents; ``trace(level, x, i)`` returns the traced value of input leaf i."""
     run = Recording()
     run.name = name
-    run.tape = run.level = Level(name, len(running.get()), k)
-    _evaluate(run, f, args, kwargs, positions, has_aux, lambda leaf, i: trace(run.level, leaf, i), takes_complex)
-    _check(run, f, args, kwargs, positions, has_aux)
+    around = running.get()
+    run.tape = run.level = Level(name, len(around), k)
+    traced = list(args)
+    x = args[positions[0]] if len(positions) == 1 else None
+    if type(x) is np.ndarray and x.dtype == np.float64 and x.dtype.isnative:
+        traced[positions[0]] = x = trace(run.level, x, 0)
+        run.inputs = [x]
+    else:
+        _trace_leaves(run, traced, positions, lambda leaf, i: trace(run.level, leaf, i), takes_complex)
+    _run(run, f, traced, kwargs, has_aux, around)
+    if any(was_written(x) for x in run.inputs):
+        warn_written(f, name)
+    if not all(map(_is_traced, run.outputs)):
+        lost.check(run, f, args, kwargs, positions, has_aux)
     return run
 
 
@@ -113,18 +134,11 @@ def resumed(f: Callable, tape, x, y, name: str, args: tuple, kwargs: dict, posit
     except BaseException:
         tape.close()
         raise
-    _check(run, f, args, kwargs, positions, False)
-    return run
-
-
-def _check(
-    run: Recording, f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, writes: bool = True
-) -> None:
-    """Warn if `f` wrote into an argument, which it cannot unless it `writes`, or if a result lost its derivative."""
-    if writes and any(was_written(x) for x in run.inputs):
-        warn_written(f, run.name)
+    if was_written(x):
+        warn_written(f, name)
     if not all(map(_is_traced, run.outputs)):
-        lost.check(run, f, args, kwargs, positions, has_aux)
+        lost.check(run, f, args, kwargs, positions, False)
+    return run
 
 
 def _is_traced(y) -> bool:
@@ -132,19 +146,8 @@ def _is_traced(y) -> bool:
     return all(map(is_traced, y)) if isinstance(y, list) else is_traced(y)
 
 
-def _evaluate(
-    run: Recording, f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, trace: Callable,
-    takes_complex: bool,
-) -> None:
-    """Call `f` on arguments whose leaves ``trace(leaf, i)`` traces, and flatten its result."""
-    around = running.get()
-    traced = list(args)
-    x = args[positions[0]] if len(positions) == 1 else None
-    if type(x) is np.ndarray and x.dtype == np.float64 and x.dtype.isnative:
-        traced[positions[0]] = x = trace(x, 0)
-        run.inputs = [x]
-    else:
-        _trace_leaves(run, traced, positions, trace, takes_complex)
+def _run(run: Recording, f: Callable, traced: list, kwargs: dict, has_aux: bool, around: tuple) -> None:
+    """Call `f` on traced arguments and flatten its result."""
     if around:
         note_stop()
     run.stops = stops()
@@ -286,7 +289,7 @@ def as_directions(
     seeds: list, shapes: list, name: str, word: str, whose: str, kinds: str = "biuf"
 ) -> tuple[list, int, bool]:
     """Seeds as arrays, the number of directions, and whether they are stacked along a leading axis."""
-    seeds = [from_list(seed) if holds_traced(seed) else np.asarray(seed) for seed in seeds]
+    seeds = [_as_array(seed) for seed in seeds]
     is_stacked = seeds[0].ndim == len(shapes[0]) + 1
     k = len(seeds[0]) if is_stacked else 1
     for seed, shape in zip(seeds, shapes):
@@ -298,6 +301,12 @@ def as_directions(
         if seed.dtype.kind not in kinds:
             raise ValueError(f"{name}: the {word} has dtype {seed.dtype}, expected real numbers")
     return seeds, k, is_stacked
+
+
+def _as_array(x):
+    if not holds_traced(x):
+        return np.asarray(x)
+    return from_list(x)
 
 
 def shape_of(y) -> tuple:
