@@ -7,6 +7,7 @@ import enum
 import math
 import pickle
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 import pytest
@@ -142,6 +143,23 @@ def test_facts_about_members_are_those_of_plain_code(wrap):
     assert all(facts())
     assert wg.grad(wrap(f))(0.5) == 2 ** len(facts()) - 1
     assert all(facts())
+
+
+T = TypeVar("T")
+
+
+class Box(Generic[T]):
+    def __init__(self, x):
+        self.x = x
+
+    def square(self):
+        return self.x * self.x
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, wg.compile], ids=["eager", "compiled"])
+def test_subscripts_of_other_classes_are_generic_aliases(wrap):
+    assert wg.grad(wrap(lambda x: Box[float](x).square() + Box(x).square()))(0.5) == 2.0
+    assert Box[float].__origin__ is Box and type(Box[float](1.0)) is Box
 
 
 def test_members_that_are_numbers_are_not_followed():

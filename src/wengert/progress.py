@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 @contextlib.contextmanager
 def progress_bar(is_shown: bool, name: str, text: str, total: int | None, unit: str) -> Iterator[Callable]:
-    """Block with a progress bar; yields the function that moves it, which does nothing unless the bar `is_shown`.
+    """Show a progress bar in a ``with`` block if `is_shown`, and yield the function that advances it.
 
     `text` stands before the bar, `total` is the number of units if known, and `unit` their name. If tqdm is missing,
     the message names the function that shows the bar.

@@ -428,7 +428,7 @@ def strong(cotangent, partial):
 
 
 def _absent(*args):
-    """Return None, in place of functions that the core defines."""
+    """Stand in for a function that the core defines when it is imported."""
 
 
 #: ``strong_product(cotangent, partial)`` of plain arrays or scalars in one loop; None for others

@@ -17,7 +17,7 @@ class Online(Schedule):
     the interval is doubled. The first steps are taped, in case there are no more. In the reverse run each interval
     between two stored states has its own schedule for the memory that is then free.
 
-    Of the slots in memory, `ram`, the forward run uses up to `hold`. ``capacity(kept)`` is the number of steps that can
+    The forward run uses at most `hold` of the `ram` slots in memory. ``capacity(kept)`` is the number of steps that can
     be taped while that many states are stored in memory; if omitted, one step.
     """
 

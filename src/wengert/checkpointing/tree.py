@@ -153,9 +153,9 @@ class Binomial(Schedule):
 class Blocks(Schedule):
     """Schedule whose tape capacity falls as states are stored.
 
-    It uses tables of covered steps with a row per price and a column per number of stored states. The capacities,
-    positive and not increasing, are the numbers of steps that can be taped while 0, 1, ... states are stored. The
-    states stored first are on disk.
+    ``capacities[k]`` is the number of steps that can be taped while k states are stored; capacities are positive and do
+    not increase. The first `disk` states are stored on disk. Tables hold the number of steps that can be reversed, by
+    cost and number of stored states.
     """
 
     def __init__(self, n, capacities, disk=0):

@@ -121,9 +121,10 @@ def _unpacked(content):
 
 
 def start_worker() -> None:
-    """Initialise a process of our own pool: Ctrl-C is for the driver, which ends its workers.
+    """Set up a process of our own pool, which ignores Ctrl-C: the driver handles it and ends its workers.
 
-    A worker also ends with its driver if that is killed, or interrupted so early that it does not know the worker yet.
+    A worker also ends when its driver has ended without ending it: if that was killed, or interrupted while it started
+    the worker.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_driver, daemon=True).start()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def memoised(method: Callable) -> Callable:
-    """Keep the results of a method, by its name and positional arguments, in the dict `_derived` of its object."""
+    """Cache results of a method in the dict `_derived` of its object, by the method's name and positional arguments."""
     name, defaults = method.__name__, method.__defaults__ or ()
 
     @functools.wraps(method)

@@ -67,7 +67,7 @@ elementwise(carlson, None, None, None, None, None, *map(carlson_partial, range(4
 
 
 def declare_member(name, count, scale, power, *exponents):
-    """Declare a function of `count` operands: `scale` times an exponent is the factor of the partial."""
+    """Declare a function of `count` operands, whose partial in operand i has the factor ``scale * exponents[i]``."""
 
     def partial(i):
         raised = [e + (k == i) for k, e in enumerate(exponents)]

@@ -56,7 +56,7 @@ def as_row(x):
 
 
 def of_row(ybar, x):
-    """Return a tangent or cotangent for ``as_row(x)`` in place of `x`."""
+    """Reshape a tangent or cotangent of the interpolant at `x` to that at ``as_row(x)``."""
     return ybar if ndim_of(x) else reshaped(ybar, (*shape_of(ybar), 1))
 
 

@@ -413,7 +413,7 @@ def cumulative_prod_wrt_array(ybar, y, x, axis=None, dtype=None, out=None, inclu
 
 
 def push_cumulative(push):
-    """Tangent of a cumulative function, from that of the same function without a leading constant."""
+    """Return the tangent of a cumulative function with ``include_initial``, given the one without."""
 
     def pushed(t, y, x, axis=None, dtype=None, out=None, include_initial=False):
         return with_initial(push(t, y, x, axis), x, axis, include_initial)

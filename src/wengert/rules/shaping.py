@@ -262,7 +262,7 @@ def sorted_sources(y, a, axis=-1, kind=None, order=None, *, stable=None, **desce
 
 
 def partitioned_sources(y, a, kth, axis=-1, kind="introselect", order=None):
-    """Match the ranks of the partition `y` and of `a`."""
+    """Return the sources of the elements of `y`: the k-th smallest of `y` is the k-th smallest of `a`."""
     line, axis = (raveled(a), -1) if axis is None else (a, axis)
     ranks = np.argsort(np.argsort(y, axis=axis, kind="stable"), axis=axis)
     return np.take_along_axis(sorted_places(line, axis), ranks, axis), a

@@ -100,8 +100,8 @@ class LazyClass:
 def second_copy(name: str, **names: Any) -> types.ModuleType:
     """Execute the source of a SciPy module once more, with differentiable functions in place of registered ones.
 
-    The module is written in Python, such as ``"scipy.signal._signaltools"``; `names` are further replacements of names
-    in it. Imports in the copy, including those inside functions, yield `wengert.numpy` for NumPy, proxies for functions
+    The module must be written in Python, as is ``"scipy.signal._signaltools"``; `names` replaces further names in it.
+    Imports in the copy, including those inside functions, yield `wengert.numpy` for NumPy, proxies for functions
     with a rule, the classes of mirrors, and other second copies where they exist. Helpers for the array API are copied
     automatically, with `wengert.numpy` as the namespace of traced arrays.
     """

@@ -15,7 +15,7 @@ from wengert.scipy.standin import ORIGINALS, is_stand_in
 
 
 def register_objects(*names: str) -> None:
-    """Convert instances of SciPy classes, given by dotted names, to those of their second copies in followed code."""
+    """Let followed code see instances of SciPy classes, given by dotted names, as those of their second copies."""
     for name in names:
         module, _, word = name.rpartition(".")
         cls = getattr(importlib.import_module(module), word, None)

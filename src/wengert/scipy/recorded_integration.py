@@ -148,7 +148,7 @@ def with_time(f: Callable) -> Callable:
 class Last:
     """Stands for an array whose last axis, of all steps, has an unknown length: only the last items can be read.
 
-    They may be traced. With `is_transposed`, that axis is the first one.
+    These items may be traced. With `is_transposed`, the axis of the steps comes first.
     """
 
     def __init__(self, name: str, items: Any, is_transposed: bool = False):
@@ -250,7 +250,7 @@ def _refuse(name, y0, times, method, call):
 def stepper_options(name: str, call: dict, n: int, is_complex: bool) -> dict:
     """Return the options of a stepper, from the arguments of SciPy's function, for `n` states.
 
-    It raises `NotReplayable` if SciPy would warn of them or raise, or if the steppers do not know them.
+    Raise `NotReplayable` for options of which SciPy would warn, that it would refuse, or that the steppers lack.
     """
     options = {key: x for key, x in call.items() if key not in _PLAIN}
     solver, sensitivity = options.pop("solver", {}), options.pop("sensitivity", "auto")

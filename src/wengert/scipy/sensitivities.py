@@ -37,8 +37,8 @@ _FLOAT, _COMPLEX = np.dtype(float), np.dtype(complex)
 def at_times(integration: Any, times: np.ndarray) -> tuple[Any, bool]:
     """Return the solution at `times`, with derivatives, and whether the right-hand side can only jump at fixed times.
 
-    The solution has shape (len(times), n), with times in the order of the steps; it is traced if it depends on traced
-    values, and None if the right-hand side has no program.
+    The solution has shape (len(times), n), in the order in which the steps reach the times. It is traced if it depends
+    on traced values, and None if the right-hand side has no program.
 
     ``integration.right_hand_side(fun, args)`` is the right-hand side as a function of time and state;
     ``integration.fun`` and ``integration.args`` may hold traced parameters, ``integration.plain_f`` is the right-hand

@@ -196,7 +196,7 @@ cdef class Conflicts:
         return result
 
     def smallest_last(self, degree):
-        """Smallest-last ordering: the last vertex has the fewest neighbours, recursively without it.
+        """Smallest-last ordering: each vertex has the fewest neighbours in the subgraph of itself and its predecessors.
 
         Matula and Beck (1983). doi:10.1145/2402.322385
         """

@@ -116,7 +116,7 @@ cdef class Operands:
     cdef bint has_names         # as in `Route`
 
     cdef object take(self, int position, int item, object x, bint differentiable, object number):
-        """Return the plain value of an argument, and add a traced one to the operands; None if it is not direct."""
+        """Return the plain value of an argument, or None if it is not direct; add a traced one to the operands."""
         cdef ArrayVar array
         cdef Level own
         if type(x) is ArrayVar:

@@ -234,7 +234,7 @@ class Lifted(var.BufferExporter):
         return self._raise_unsupported("ndarray.view with another dtype") if y is NotImplemented else y
 
 
-#: methods that plain arrays have and lifted ones do not, and what calls them
+#: methods of plain arrays that lifted arrays lack, each with a description of the code that calls it
 _UNSUPPORTED = {
     "__dlpack__": "code that reads its memory",
     "__int__": "code that makes a Python int of it",

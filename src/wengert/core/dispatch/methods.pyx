@@ -63,7 +63,7 @@ METHODS = {
     ).split()
 }
 
-#: attributes that depend on the memory of an array, of which a recording works on a copy; others depend on its layout
+#: attributes that depend on an array's memory, which a recording copies; METADATA depends on its layout alone
 MEMORY_ATTRIBUTES = frozenset(("base", "ctypes", "data"))
 METADATA = frozenset("nbytes itemsize strides flags device".split())
 

@@ -46,7 +46,7 @@ cdef extern from "Python.h":
 
 
 cdef class Proxy:
-    """A callable with the attributes of another one, `__wrapped__`."""
+    """A callable with the attributes of the function `__wrapped__` that it calls."""
 
     cdef vector_function vectorcall
     cdef Kernel kernel

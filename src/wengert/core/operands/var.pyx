@@ -1,5 +1,5 @@
 # boundscheck and wraparound are off as user indices are checked explicitly; cdivision as no division is by user data.
-# With c_api_binop_methods, `__add__(left, right)` is also called with the operand on the right.
+# With c_api_binop_methods, Cython also calls `__add__(left, right)` if only the right operand is of this class.
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 # cython: c_api_binop_methods=True
 """Operands: the traced values that stand for the scalars and arrays of a differentiated function.

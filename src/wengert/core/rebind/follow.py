@@ -172,13 +172,16 @@ def can_share(cls):
 CONTAINERS = (dict, list, set, collections.deque)
 
 
+#: metaclasses of the standard library whose classes may have proxy classes
+_METACLASSES = type, abc.ABCMeta, enum.EnumMeta
+
+
 def can_have_proxy(cls):
     """Return whether a class can get a proxy class: one made without side effects that behaves like it."""
     meta = type(cls)
     if hasattr(cls, "__del__") or top_package(cls.__module__) in FOREIGN:
         return False
-    is_own = meta not in (type, abc.ABCMeta, enum.EnumMeta)
-    if is_own and (why_unfollowed(meta.__module__) is not None or "mro" in vars(meta)):
+    if meta not in _METACLASSES and (why_unfollowed(meta.__module__) is not None or "mro" in vars(meta)):
         return False
     if is_plain_object(cls):
         return True

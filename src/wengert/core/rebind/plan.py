@@ -1,6 +1,7 @@
 """Plans: how a function runs or a class or object is replaced, with everything that was inspected to decide it."""
 
 import collections
+import enum
 import functools
 import sys
 import types
@@ -403,7 +404,7 @@ class Plan(Inspected):
             if isinstance(value, types.ModuleType):  # needed for renaming; `make` enters the final one
                 BUILTINS.setdefault(alias.name, module_proxy(value))
             if isinstance(value, type):
-                sources[name] = True
+                sources[name] = isinstance(value, enum.EnumMeta)
 
         for name in read(f.__code__).names:
             value = held[name] if name in held else BUILTINS.get(name)

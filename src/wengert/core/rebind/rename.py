@@ -270,19 +270,23 @@ def _is_mapped(code, before):
 
 
 def _calls_first(code, before, names):
-    """Return whether the instruction after `before` loads the first argument of a call of one of these functions."""
+    """Return whether `before` loads one of these functions, and the next instruction the first argument of its call."""
     return before[1] == _LOAD_GLOBAL and before[2] & 1 and code.co_names[before[2] >> 1] in names
 
 
 _ITERATING = "enumerate", "iter", "list", "reversed", "set", "sorted", "tuple"
 
 
-def _is_in_use(code, instructions, k, is_followed_class):
-    """Return whether code calls, maps or reads from what instruction k loads; or iterates over or indexes its class."""
+def _is_in_use(code, instructions, k, is_enumeration):
+    """Return whether the value that instruction k loads is called, mapped or read from.
+
+    An enumeration is also in use where code iterates over it or indexes it.  Other classes are not: ``C[T]`` makes a
+    generic alias, which refers to the class itself.
+    """
     before, (_, _, arg, _), (_, after, _, _), *rest = instructions[k - 1 : k + 3]
     if arg & 1 or after in _ATTRIBUTE or _is_mapped(code, before):
         return True
-    if not is_followed_class:
+    if not is_enumeration:
         return False
     is_indexed = bool(rest) and not _SUBSCRIPTS.isdisjoint((rest[0][1:3], (rest[0][1], None)))
     return is_indexed or after in _ITERATIONS or _calls_first(code, before, _ITERATING)
@@ -636,7 +640,7 @@ def _is_inspected(code, instruction):
 def rename(code, names, sources, imports, arrays, held, hidden=frozenset(), made=None):
     """Return `code` with `names` and `imports` renamed.
 
-    Names in `sources`, with whether they are classes, are renamed only where `_is_in_use` holds.
+    Names in `sources` are renamed only where `_is_in_use` holds; the values of this dict say which are enumerations.
     Where the value of a name in `arrays` is used otherwise, and that of a name in `held` is returned or read from, code
     that replaces it is inserted.
     A class must stay itself in `isinstance`, `except` and comparisons.  `hidden` are names of a class body,

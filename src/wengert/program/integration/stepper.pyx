@@ -58,7 +58,7 @@ cdef class Stepper:
 
     ``run(field, times, y0, out, keep)`` integrates from ``times[0]`` to ``times[1]``, and writes the states at
     ``times[2:]`` to `out`, of shape (copies, len(times) - 2, states); implicit methods take the primal system and its
-    Jacobian after the field.  With `keep`, what the adjoint needs is stored, ``nbytes`` of it: ``narrow(field)``
+    Jacobian after the field.  With `keep`, the steps are stored for the adjoint and take ``nbytes``: ``narrow(field)``
     prepares for a field that lacks the tangent that only controlled the steps, and ``adjoint(pullback, g)`` returns the
     adjoint of the initial state, given that of `out`; the adjoint of the parameters is ``pullback.parameters``.
 

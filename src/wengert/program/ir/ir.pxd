@@ -96,7 +96,7 @@ cdef int count_uses(Listing code, int32_t *counts) except -1    # as operands an
 
 
 cdef inline int column_operands(Listing code, Py_ssize_t i, int32_t *found) noexcept:
-    """Write the ids of values in the columns of an instruction to `found`; return their number, at most three."""
+    """Write the value ids in the columns of an instruction to `found`, and return their number, at most three."""
     cdef int mask = names(code.ops[i]), n = 0
     if mask & 1 and code.as_[i] >= 0:
         found[0] = code.as_[i]

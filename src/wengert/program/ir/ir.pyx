@@ -188,7 +188,7 @@ cdef class Listing:
         return self.view(a, view, dtype)
 
     def block(self, int32_t a, Py_ssize_t start, tuple shape):
-        """Append the elements from `start` on of a float64 array in C order, in this shape."""
+        """Append the view of this shape that starts at element `start` of a float64 array in C order."""
         return self.view(a, (8 * start, shape, c_strides(shape, 8)), np.dtype(float))
 
     def place(self, int32_t a, tuple view, int32_t c, tuple type):
@@ -196,7 +196,7 @@ cdef class Listing:
         return emit(self, PLACE, a, self.entry(self.views, "view", view), c, self.type_of(type))
 
     def in_layout(self, int32_t v, tuple type):
-        """Return a value of an equal dtype and shape in the layout of a type; append a copy if it has another one."""
+        """Return a value if it has the layout of a type of its dtype and shape, else append a copy that has it."""
         is_alike = type[1] == () or self.types[self.kinds[v]] == type
         return v if is_alike else self.place(-1, whole_view(type), v, type)
 
@@ -407,7 +407,7 @@ def operands(Listing code, Py_ssize_t i):
 
 
 cdef int count_uses(Listing code, int32_t *counts) except -1:
-    """Add the number of times that each value is an operand or an output to its count."""
+    """Increase each value's count by the number of times that it is an operand or an output."""
     cdef cnp.ndarray packed
     cdef Py_ssize_t i, j
     cdef int32_t v
@@ -509,14 +509,14 @@ cdef int32_t copied(Listing code, Py_ssize_t i, const int32_t *of, Listing targe
 
 
 cdef int set_ends(Listing code, const int32_t *of, Listing target) except -1:
-    """Set the inputs and outputs of `target` to those of a program; ``of[v]`` is the id there of value `v`."""
+    """Give `target` the inputs and outputs of a program, whose value `v` has the id ``of[v]`` in `target`."""
     target.inputs = [of[<int32_t>v] for v in code.inputs]
     target.outputs = [of[<int32_t>v] for v in code.outputs]
     return 0
 
 
 cdef Listing filtered(Listing code, const unsigned char *marks, bint keeps):
-    """Return the program of the instructions that are marked, or without `keeps`, of those that are not."""
+    """Return the program with only the marked instructions, or with only the others if `keeps` is false."""
     cdef Listing found = code.successor()
     cdef Py_ssize_t i
     cdef Block block = take(code.n * sizeof(int32_t))

@@ -55,7 +55,7 @@ _MIN_BYTES_PER_STEP = 16_000
 _MAX_BODY_LENGTH = 1000
 #: instructions per window that is hashed to find repetitions
 _WINDOW_LENGTH = 4
-#: occurrences of a window in the shortest loop, whose last iteration may end in the window
+#: minimum number of occurrences of a window in a loop, whose last iteration may be cut short by a window
 _MIN_WINDOWS = _MIN_STEPS - _WINDOW_LENGTH
 #: limit on candidate periods
 _MAX_PERIODS = 6
@@ -122,7 +122,7 @@ def _may_repeat(code):
     """Return whether some window of instructions repeats often enough for a loop, comparing opcodes and types only."""
     op = code.op
     words = (op * np.int64(1 + len(code.types)) + code.type)[~_IS_LEAF[op]]
-    # windows in a loop with one instruction in its body, the fewest
+    # the shortest loop, with one instruction in its body, has this number of equal windows
     return _has_repetition(words, _MIN_STEPS - _WINDOW_LENGTH + 1)
 
 
@@ -411,9 +411,9 @@ class _Candidate:
             raise _NotALoop  # elementwise: the VM fuses all iterations into one pass over the elements
 
     def _used_outside(self):
-        """Return the body instructions of which later code reads the last value, and those of which it reads all.
+        """Return the body instructions whose last value later code reads, and those whose every value it reads.
 
-        The first are keys of a dict, whose values are the distances from the end of the loop.
+        The first result is a dict from these instructions to their distances from the end of the loop.
         """
         search = self.search
         outside = np.ones(len(self.code), dtype=bool)

@@ -31,6 +31,7 @@ from wengert.program.ir.ir import Listing, c_strides, columns_named, kind_of, op
 from wengert.program.ir.opcode_table import ELEMENTWISE, OPCODES, ROWS, marked, opcodes
 from wengert.program.ir.opcodes import Op
 from wengert.program.ir.view_overlap import Boxes
+from wengert.program.memo import memoised
 from wengert.program.passes import cost, simplify
 
 _FLOAT = np.dtype(float)
@@ -112,19 +113,6 @@ class _Box:
         self.starts, self.lengths, self.axes = starts, lengths, axes
 
 
-def _memoised(method):
-    """Cache the results of a method of `_StencilFusion` for each value."""
-
-    @functools.wraps(method)
-    def cached(self, v):
-        key = method, v
-        if key not in self.memo:
-            self.memo[key] = method(self, v)
-        return self.memo[key]
-
-    return cached
-
-
 class _StencilFusion:
     """Finds and rewrites sums in a program; slice additions must reach `min_size` elements on average per array."""
 
@@ -133,7 +121,7 @@ class _StencilFusion:
         self.op, self.a, self.b, self.c = (getattr(code, name).tolist() for name in ("op", "a", "b", "c"))
         self.kind = code.type.tolist()
         self.uses, self.boxes = simplify.uses(code), Boxes(code)
-        self.memo: dict = {}  # results of memoised methods
+        self._derived: dict = {}  # results of memoised methods
         self.known: dict = {}  # isomorphism class -> its first sum, with values; the steps of a loop repeat sums
 
     # ------------------------------------------------------------------------------------------ finding sums
@@ -304,7 +292,7 @@ class _StencilFusion:
             v = c
         return v
 
-    @_memoised
+    @memoised
     def expression(self, v):
         """Return the instructions that compute a value from stored ones; empty if there are too many."""
         if self.depths[v] > _MAX_EXPRESSION:
@@ -328,12 +316,12 @@ class _StencilFusion:
             found.append(1 + max(inner, default=0))
         return found
 
-    @_memoised
+    @memoised
     def operands(self, v):
         """Return the operands of an elementwise instruction, looking through copies."""
         return [self.same(u) for u in operands(self.code, v)]
 
-    @_memoised
+    @memoised
     def weight(self, v):
         """Return the nanoseconds per element of an instruction."""
         op = self.op[v]

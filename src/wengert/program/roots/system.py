@@ -201,7 +201,7 @@ class System:
 
 
 def _inlined(code, other, inputs):
-    """Append a program of these inputs, arrays in C order; return its outputs."""
+    """Append a program with these inputs, which are arrays in C order, and return its outputs."""
     return code.inline(other, [code.in_layout(inputs[int(other.a[v])], kind_of(other, v)) for v in other.inputs])
 
 

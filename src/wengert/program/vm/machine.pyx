@@ -348,7 +348,7 @@ cdef class Machine(Run):
         return self.llvm_vm is not None
 
     cdef int put_back(self, Workspace w) except -1:
-        """Drop the arrays of a run, and keep its workspace for later ones."""
+        """Drop the arrays of a run but keep its workspace for later runs."""
         cdef Allocation alloc
         for alloc in self.passing:
             w.objects[alloc.number] = None
