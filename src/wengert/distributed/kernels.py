@@ -305,7 +305,7 @@ def _pull(f, k, m):
 
 
 def _curved(products, gradient, point, chunk, k):
-    """Tangents of the cotangent of x, for the point (x, cotangent of one number, tangents of both)."""
+    """Return tangents of the cotangent of x; `point` joins x, the cotangent of the result, and the tangents of both."""
     n = point.size // (1 + k) - 1
     x, scale, tangents = point[:n], point[n], np.reshape(point[n + 1 :], (k, n + 1))
     found = scale * products(x, np.copy(tangents[:, :n]), chunk)

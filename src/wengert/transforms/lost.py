@@ -45,7 +45,8 @@ def check(run: Any, f: Callable, args: tuple, kwargs: dict, positions: tuple, ha
     It evaluates f without derivatives, mostly at two points, since f is rarely the function of a derivative where its
     result is constant; functions that call `stop_gradient` or `passive` mean what they return.
     """
-    is_own = str(getattr(f, "__module__", "")).startswith(_OWN)  # a derivative, whose function was checked itself
+    # If f is a derivative, the function that it differentiates was checked on its own.
+    is_own = str(getattr(f, "__module__", "")).startswith(_OWN)
     if is_own or _checks.get() or run.stops not in (None, levels.stops()):
         return
     around = [level for recorder in levels.running.get() if (level := getattr(recorder, "level", recorder))]

@@ -42,7 +42,7 @@ cdef class Entry:
     cdef list sources               # ``(position, item, buffer, view)`` of the operands of this level
     cdef Buffer out
     cdef cnp.ndarray view           # of the result, or of the target of a store
-    cdef object y                   # the result at the enclosing level; of a loop: the function that sweeps its steps
+    cdef object y                   # the result at the enclosing level; for a loop, the function that sweeps its steps
     cdef object key                 # index of a gather or a store
     cdef object index_map
     cdef Buffer under               # of a store: the target at the enclosing level

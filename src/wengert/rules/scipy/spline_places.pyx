@@ -30,7 +30,7 @@ cdef inline double integer_below(double x) noexcept nogil:
 
 
 cdef bint map_outside(double x, double n, int mode, double* slope, double* offset) noexcept nogil:
-    """Write the slope and offset of the map of an x outside [0, n - 1] into it; return whether x has no place."""
+    """Write slope and offset of the map that takes x into [0, n - 1]; return whether the mode has no such map for x."""
     cdef double extra = 1 if mode == REFLECT else 0, period, turns
     slope[0], offset[0] = 1, 0
     if mode == MIRROR or mode == REFLECT:
