@@ -47,7 +47,7 @@ def _function_stub(name, ref):
 
 
 class _ClassStub:
-    """Stands for a class that is called or read from."""
+    """Stands for a class that is called or read from; up to Python 3.12 also for that in ``C[T](x)``."""
 
     __slots__ = ("_wengert_name", "_wengert_ref")
 
@@ -56,6 +56,9 @@ class _ClassStub:
 
     def __call__(self, *args, **kwargs):
         return _resolved(self._wengert_name, self._wengert_ref)(*args, **kwargs)
+
+    def __getitem__(self, key):
+        return _resolved(self._wengert_name, self._wengert_ref)[key]
 
     def __getattr__(self, attribute):
         return getattr(_resolved(self._wengert_name, self._wengert_ref), attribute)
