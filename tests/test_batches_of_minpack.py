@@ -153,3 +153,74 @@ def test_elements_may_take_different_branches():
     f = lambda p: optimize.fsolve(lambda x: 2 * x + x**3 - p if x[0] > 1 else 3 * x - p, [0.5])
     points = np.array([0.5, 5.0, 0.7, 9.0])
     np.testing.assert_allclose(wg.vmap(wg.compile(f))(points), [f(p) for p in points], rtol=1e-8)
+
+
+# ---- single systems with more unknowns
+
+SIZES = 18, 60, 200
+
+
+def sines(x, p):
+    k = np.arange(x.size)
+    return x + p[0] / x.size * np.sin(np.cos(0.7 * np.subtract.outer(k, k)) @ x) - p[1] * np.cos(k)
+
+
+def star(x, p):
+    y = p[0] * x**3 + x - p[1]
+    y[0] = y[0] + 0.1 * np.sum(x)
+    y[1:] = y[1:] + 0.3 * x[0] ** 2
+    return y
+
+
+def boundary_value(x, p):
+    h = 1 / (x.size + 1)
+    t = h * np.arange(1, x.size + 1)
+    return 2 * x - np.append(0.0, x[:-1]) - np.append(x[1:], 0.0) + p[0] * h * h * (x + t + p[1]) ** 3 / 2
+
+
+#: equations and the value of all unknowns at the start
+LARGE_SYSTEMS = {
+    "tridiagonal": (
+        lambda x, p: (3 - 2 * p[0] * x) * x - np.append(0.0, x[:-1]) - 2 * np.append(x[1:], 0.0) + p[1], -1.0
+    ),
+    "boundary value": (boundary_value, -0.2),
+    "arrow": (star, 1.0),
+    "dense": (sines, 0.0),
+    "dogleg": (lambda x, p: p[0] * np.exp(0.3 * x) - 1.5 * p[1] + 0.1 * np.roll(x, 1), 6.0),
+    "long band": (lambda x, p: x + p[0] * np.tanh(np.roll(x, 9)) - 0.2 * x * np.roll(x, -7) - p[1], 0.5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("module", [optimize, plain], ids=["exact Jacobian", "differences"])
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("name", LARGE_SYSTEMS)
+def test_large_systems_have_the_roots_of_minpack(name, n, module, calls):
+    equations, start = LARGE_SYSTEMS[name]
+    f = lambda p: module.root(equations, np.full(n, start), args=(p,)).x
+    compiled, J = wg.compile(f), wg.jacobian(wg.compile(f))
+    points = [np.array(p) for p in ([1.0, 1.0], [0.97, 1.02], [1.05, 0.9])]
+    compiled(points[0])
+    calls.clear()
+    found = compiled(points[1])
+    assert not calls and compiled.paths == 1
+    np.testing.assert_allclose(found, f(points[1]), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(compiled(points[2]), f(points[2]), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(J(points[1]), wg.jacobian(f)(points[1]), rtol=1e-7, atol=1e-10)
+
+
+def test_large_systems_without_a_root_are_left_to_minpack(calls):
+    f = lambda p: optimize.root(lambda x: x**2 + p, np.linspace(1.0, 3.0, 40)).x
+    compiled = wg.compile(f)
+    np.testing.assert_allclose(compiled(-2.0), np.full(40, 2**0.5), rtol=1e-8)
+    calls.clear()
+    np.testing.assert_array_equal(compiled(1.0), f(1.0))
+    assert calls
+
+
+def test_slow_convergence_takes_many_updates(calls):
+    n = 30
+    f = lambda p: optimize.root(lambda x: np.exp(x * p) - 1 + 0.01 * np.roll(x, 1) ** 2, np.linspace(8.0, 9.0, n)).x
+    compiled = wg.compile(f)
+    compiled(1.0)
+    calls.clear()
+    np.testing.assert_allclose(compiled(1.1), f(1.1), atol=1e-8)

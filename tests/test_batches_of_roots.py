@@ -376,6 +376,9 @@ PATTERNS = {
     "estimated": (16, None, False),
     "lapack": (40, None, False),
     "band": (60, (2, 1), True),
+    "upper band": (30, (0, 3), True),
+    "lower band": (30, (3, 0), True),
+    "wide band": (90, (20, 15), True),
     "scattered": (60, (2, 1), False),
     "sparse": (60, (2, 1), None),
 }

@@ -16,7 +16,7 @@ solvers = deferred("wengert.implicit.recorded")
 
 
 class _Hybrid:
-    """MINPACK's hybrid method, which runs on small systems without Python, and side by side in a batch."""
+    """MINPACK's hybrid method, which runs without Python, and on small systems side by side in a batch."""
 
     has_jacobian = True
     success: tuple = (True,)
@@ -40,7 +40,7 @@ class _Hybrid:
         """Return the root and the outcome, given equations that are programs; None if SciPy has to find it."""
         system = equations.paths.systems()[0]
         limits = self.limits(system.linear.n)
-        if limits is None or not system.is_small:
+        if limits is None or system.is_exact:
             return None
         x = equations.hybrid_root(x0, *limits, self.has_jacobian)
         return None if x is None else (x, self.success)

@@ -33,7 +33,9 @@ cdef bint has_nan_guards_only(Listing code) except -1:
     """Return whether all guards of a rule are linked to products and hold where nothing is NaN."""
     cdef Py_ssize_t i
     for i in range(code.n):
-        if code.ops[i] == GUARD and (code.cs[i] < 0 or code.guards[code.bs[i]][0]):
+        if code.ops[i] != GUARD:
+            continue
+        if code.cs[i] < 0 or code.kinds[code.as_[i]] != SCALAR or code.guards[code.bs[i]][0]:
             return False
     return True
 

@@ -27,6 +27,8 @@ cdef struct Check:
     double *trial           # where the equations are evaluated next
     double *found           # the equations there
     double first, size      # corrections at the root and at x, relative to it
+    double largest          # correction at x
+    double length           # of the step over which the equations are compared with J, relative to x
 
 
 cdef inline double relative(Py_ssize_t n, const double *x, const double *y, const double *scale) noexcept nogil:
@@ -53,7 +55,7 @@ cdef inline int begin_check(Check *c, Py_ssize_t n, LU lu, const double *data, c
     cdef Py_ssize_t i
     cdef double largest = 0.0, widest = 0.0
     lu.factor(data, True)
-    c.state = REFUSED
+    c.state, c.largest, c.size, c.first = REFUSED, 1.0, 1.0, 1.0
     if not lu.rcond > n * limits.eps:
         return c.state
     for i in range(n):
@@ -66,6 +68,7 @@ cdef inline int begin_check(Check *c, Py_ssize_t n, LU lu, const double *data, c
         c.step[i] = c.y[i]
     lu.solve(c.step, False)
     c.size = c.first = relative(n, c.step, NULL, c.scale)
+    c.largest = c.size * widest
     if not (c.size < limits.reuse and widest < 1 / limits.reuse):
         return c.state
     if limits.polishes and (c.size > limits.polish or limits.polishes_always):
@@ -74,14 +77,15 @@ cdef inline int begin_check(Check *c, Py_ssize_t n, LU lu, const double *data, c
         memcpy(c.trial, c.x, n * sizeof(double))
         c.state = POLISHED
         return c.state
-    return compare_near(c, n, limits)
+    return compare_near(c, n, 64 * limits.eps, limits)
 
 
-cdef inline int compare_near(Check *c, Py_ssize_t n, const Limits *limits) noexcept nogil:
-    """Compare the equations with their linearisation over a step that exceeds rounding errors."""
+cdef inline int compare_near(Check *c, Py_ssize_t n, double length, const Limits *limits) noexcept nogil:
+    """Compare the equations with their linearisation over a step that may exceed rounding errors."""
     cdef Py_ssize_t i
+    c.length = length
     for i in range(n):
-        c.move[i] = 64 * limits.eps * c.scale[i] * limits.weights[i]
+        c.move[i] = length * c.scale[i] * limits.weights[i]
         c.trial[i] = c.x[i] + c.move[i]
     c.state = NEAR
     return NEAR
@@ -97,13 +101,13 @@ cdef inline int continue_check(Check *c, Py_ssize_t n, LU lu, const Limits *limi
             c.y[i] = c.step[i] = c.found[i]
         lu.solve(c.step, False)
         c.size = relative(n, c.step, NULL, c.scale)
-        return compare_near(c, n, limits) if c.size <= limits.polish else REFUSED
+        return compare_near(c, n, 64 * limits.eps, limits) if c.size <= limits.polish else REFUSED
     for i in range(n):
         c.found[i] -= c.y[i]
     lu.solve(c.found, False)
     if not relative(n, c.found, c.move, c.scale) <= limits.nonlinearity * relative(n, c.move, NULL, c.scale):
-        return REFUSED
-    if state == FAR or c.size <= 64 * limits.eps:
+        return compare_near(c, n, 16 * c.length, limits) if state == NEAR and c.length < limits.reuse else REFUSED
+    if state == FAR or c.size <= c.length:
         c.state = ACCEPTED
         return ACCEPTED
     for i in range(n):

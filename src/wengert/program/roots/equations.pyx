@@ -18,6 +18,7 @@ include "lane.pxi"
 cnp.import_array()
 
 cdef double EPS = np.finfo(float).eps
+cdef double MAX_STEP = 1e-3         # largest Newton correction after which J is computed again at the corrected point
 
 include "hybrid.pxi"
 
@@ -31,6 +32,7 @@ cdef class Branch:
     cdef double *at_y
     cdef double *at_data
     cdef LU lu
+    cdef Updated updated                # for MINPACK's method
     cdef Py_ssize_t values, jacobians   # numbers of runs that were not counted yet
 
     def __init__(self, system, z):
@@ -236,33 +238,41 @@ cdef class Bound(Problem):
 
     def hybrid_root(self, x0, double xtol, Py_ssize_t maxfev, double factor, double difference, bint has_slopes):
         """Return the root by MINPACK's hybrid method; None if MINPACK itself has to find it, see ``hybrid.pxi``."""
-        cdef Py_ssize_t n = self.n, size = 7 * n + 2 * n * n
-        cdef cnp.ndarray x = np.array(x0, float).reshape(-1), work = np.zeros(2 * size), pivots = np.zeros(n, np.intc)
+        cdef Linear linear = self.branch.system.linear
+        cdef Py_ssize_t n = self.n, nnz = linear.nnz
+        cdef cnp.ndarray x = np.array(x0, float).reshape(-1)
+        cdef cnp.ndarray work = np.empty(8 * n + 3 * nnz), pivots = np.zeros(n, np.intc)
         cdef double *z = <double *>cnp.PyArray_DATA(x)
         cdef double *found = <double *>cnp.PyArray_DATA(work)
         cdef Hybrid s
         cdef Lane lane
+        cdef Updated wide = None
         cdef Options options
         cdef int ended = RUNNING
-        cdef Linear linear = self.branch.system.linear
-        if linear.nnz != n * n or len(self.branches) > 1:
+        if len(self.branches) > 1:
             return None
+        if not self.branch.system.is_small:
+            if self.branch.updated is None:
+                self.branch.updated = Updated(linear)
+            wide = self.branch.updated
+            if not has_slopes:
+                wide.set_groups()
         options.xtol, options.maxfev, options.factor, options.difference = xtol, maxfev, factor, difference
         options.has_slopes = has_slopes
-        set_memory(n, &s, found + n + n * n)
-        lane.matrix, lane.inverse_pivots = found + size, found + size + n * n
+        set_memory(n, &s, found + n + nnz)
+        lane.matrix, lane.inverse_pivots = found + 7 * n + 2 * nnz, found + 7 * n + 3 * nnz
         lane.pivots = <int *>cnp.PyArray_DATA(pivots)
         while ended == RUNNING:
-            if s.nfev % 1024 == 1023:
+            if wide is not None or s.nfev % 1024 == 1023:
                 PyErr_CheckSignals()
             if s.stage != AT_JACOBIAN:
                 self.value(z, found, False)
             if has_slopes and s.stage in (AT_START, AT_JACOBIAN):
                 self.differentiate(z)
-                memcpy(found + n, self.branch.at_data, n * n * sizeof(double))
+                memcpy(found + n, self.branch.at_data, nnz * sizeof(double))
             if len(self.branches) > 1:
                 return None
-            ended = advance_hybrid(n, &s, &lane, z, found, 1, &options)
+            ended = advance_hybrid(n, &s, &lane, wide, z, found, 1, &options)
         if ended != CONVERGED:
             return None
         memcpy(z, s.x, n * sizeof(double))
@@ -289,13 +299,22 @@ cdef class Bound(Problem):
 
     cdef object checked(self, LU lu, cnp.ndarray at, const Limits *limits):
         """As above, with memory for the factors of the Jacobian, which has been computed."""
-        cdef Py_ssize_t n = self.n
+        cdef Py_ssize_t n = self.n, i
+        cdef double first
         cdef cnp.ndarray work = np.empty(7 * n)
         cdef Check check
         lay_out(&check, n, <double *>cnp.PyArray_DATA(work))
         check.x = <double *>cnp.PyArray_DATA(at)
         self.value(check.x, check.y, False)
         begin_check(&check, n, lu, self.branch.at_data, limits)
+        if check.state == REFUSED and limits.polishes and check.largest < MAX_STEP:
+            first = check.first
+            for i in range(n):
+                check.x[i] -= check.step[i]
+            self.differentiate(check.x)
+            self.value(check.x, check.y, False)
+            begin_check(&check, n, lu, self.branch.at_data, limits)
+            check.first = first
         while check.state > 0:
             self.value(check.trial, check.found, True)
             continue_check(&check, n, lu, limits)

@@ -1,11 +1,16 @@
 # Powell's hybrid method for systems of equations, as a state machine that takes their values; included.
 #
-# It takes the steps of MINPACK's hybrj, or of hybrd, which takes differences, up to rounding: Broyden's updates of the
-# Jacobian are added to it as it is, and it is factorised anew for each step.  A run that does not converge as MINPACK's
-# does, or that meets a singular matrix or a value that is not finite, is left: the caller repeats it by SciPy.
+# It takes the steps of MINPACK's hybrj, or of hybrd, which takes differences, up to rounding.  MINPACK updates QR factors
+# of the Jacobian.  Here a small Jacobian is stored dense, and is factorised for each step; that of a larger system, `wide`,
+# keeps its pattern, with Broyden's updates beside it (`Updated`).  A run that does not converge as MINPACK's does, or that
+# meets a singular matrix or a value that is not finite, is left: the caller repeats it by SciPy.
 #
 # References: Powell (1970), A hybrid method for nonlinear equations; Moré, Garbow and Hillstrom (1980), User guide for
 # MINPACK-1, doi:10.2172/6997568.
+
+from libc.string cimport memset
+
+from wengert.program.roots.linear cimport Updated
 
 cdef enum:
     AT_START, AT_COLUMN, AT_JACOBIAN, AT_TRIAL      # stages: what the next values are
@@ -21,18 +26,18 @@ cdef struct Hybrid:
     int failures, successes, slow_steps, slow_jacobians
     Py_ssize_t accepted, nfev, column
     bint is_exact                                   # whether the Jacobian is that at x
-    double radius, size, norm, length, h            # of the trust region; of x, f and the step, scaled
+    double radius, size, norm, length               # of the trust region; of x, f and the step, scaled
     double *x
     double *f
     double *step
     double *scale
     double *gradient
     double *predicted
-    double *jacobian
+    double *jacobian                                # its elements by rows, or its nonzeros
 
 
 cdef inline void set_memory(Py_ssize_t n, Hybrid *s, double *work) noexcept nogil:
-    """Prepare a run in memory for 6 n + n * n numbers."""
+    """Prepare a run in memory for 6 n numbers and the Jacobian."""
     s.x, s.f, s.step, s.scale = work, work + n, work + 2 * n, work + 3 * n
     s.gradient, s.predicted, s.jacobian = work + 4 * n, work + 5 * n, work + 6 * n
     s.stage, s.nfev = AT_START, 0
@@ -55,10 +60,17 @@ cdef inline double scaled_norm(Py_ssize_t n, const double *x, const double *scal
     return sqrt(total)
 
 
-cdef inline int advance_hybrid(Py_ssize_t n, Hybrid *s, Lane *at, double *z, const double *found, Py_ssize_t width,
-                               const Options *options) noexcept nogil:
+cdef inline double spacing(const Hybrid *s, Py_ssize_t j, const Options *options) noexcept nogil:
+    """Return the step of differences for one unknown."""
+    cdef double h = options.difference * fabs(s.x[j])
+    return options.difference if h == 0.0 else h
+
+
+cdef inline int advance_hybrid(Py_ssize_t n, Hybrid *s, Lane *at, Updated wide, double *z, const double *found,
+                               Py_ssize_t width, const Options *options) noexcept nogil:
     """Use the values at the point `z`, whose elements are `width` apart, and set the next one; return a status."""
     cdef Py_ssize_t i
+    cdef double h
     if s.stage == AT_START:
         for i in range(n):
             s.x[i], s.f[i] = z[i * width], found[i * width]
@@ -67,43 +79,72 @@ cdef inline int advance_hybrid(Py_ssize_t n, Hybrid *s, Lane *at, double *z, con
         if not isfinite(s.norm):
             return LEFT
     elif s.stage == AT_COLUMN:
-        for i in range(n):
-            s.jacobian[i * n + s.column] = (found[i * width] - s.f[i]) / s.h
-        z[s.column * width] = s.x[s.column]
-        s.nfev += 1
-        if s.column + 1 < n:
-            return next_column(s, s.column + 1, z, width, options)
-        return with_jacobian(n, s, at, z, width, options)
+        if wide is None:
+            h = spacing(s, s.column, options)
+            for i in range(n):
+                s.jacobian[i * n + s.column] = (found[i * width] - s.f[i]) / h
+            z[s.column * width] = s.x[s.column]
+            s.column += 1
+        else:
+            s.column = wide_columns(s, wide, z, found, options)
+        if s.column < n:
+            return next_column(s, wide, z, width, options)
+        s.nfev += n                                 # as MINPACK counts, also if columns share an evaluation
+        return with_jacobian(n, s, at, wide, z, width, options)
     elif s.stage == AT_TRIAL:
-        return compared(n, s, at, z, found, width, options)
+        return compared(n, s, at, wide, z, found, width, options)
     if options.has_slopes:
-        for i in range(n * n):
+        for i in range(n * n if wide is None else wide.lu.nnz):
             s.jacobian[i] = found[(n + i) * width]
-        return with_jacobian(n, s, at, z, width, options)
-    return next_column(s, 0, z, width, options)
+        return with_jacobian(n, s, at, wide, z, width, options)
+    s.column = 0
+    return next_column(s, wide, z, width, options)
 
 
-cdef inline int next_column(Hybrid *s, Py_ssize_t j, double *z, Py_ssize_t width,
+cdef inline int next_column(Hybrid *s, Updated wide, double *z, Py_ssize_t width,
                             const Options *options) noexcept nogil:
-    """Move one unknown."""
-    s.h = options.difference * fabs(s.x[j])
-    if s.h == 0.0:
-        s.h = options.difference
-    z[j * width] = s.x[j] + s.h
-    s.column, s.stage = j, AT_COLUMN
+    """Move one unknown; for a larger system, all unknowns of a group."""
+    cdef Py_ssize_t k
+    if wide is None:
+        z[s.column * width] = s.x[s.column] + spacing(s, s.column, options)
+    else:
+        for k in range(s.column, wide.group_end(s.column)):
+            z[wide.grouped[k]] = s.x[wide.grouped[k]] + spacing(s, wide.grouped[k], options)
+    s.stage = AT_COLUMN
     return RUNNING
 
 
-cdef inline int with_jacobian(Py_ssize_t n, Hybrid *s, Lane *at, double *z, Py_ssize_t width,
+cdef inline Py_ssize_t wide_columns(Hybrid *s, Updated wide, double *z, const double *found,
+                                    const Options *options) noexcept nogil:
+    """Store the differences of a group of columns, which share no row; return the start of the next group."""
+    cdef Py_ssize_t k, i, column, row, end = wide.group_end(s.column)
+    cdef double h
+    for k in range(s.column, end):
+        column = wide.grouped[k]
+        h = spacing(s, column, options)
+        for i in range(wide.starts[column], wide.starts[column + 1]):
+            row = wide.lu.row_of[wide.by_columns[i]]
+            s.jacobian[wide.by_columns[i]] = (found[row] - s.f[row]) / h
+        z[column] = s.x[column]
+    return end
+
+
+cdef inline int with_jacobian(Py_ssize_t n, Hybrid *s, Lane *at, Updated wide, double *z, Py_ssize_t width,
                               const Options *options) noexcept nogil:
     """Scale the unknowns by the columns of a new Jacobian, and take a step."""
     cdef Py_ssize_t i, j
     cdef double length
     s.is_exact = True
+    if wide is not None and wide.factor(s.jacobian):
+        return LEFT
     for j in range(n):
         length = 0.0
-        for i in range(n):
-            length += s.jacobian[i * n + j] * s.jacobian[i * n + j]
+        if wide is None:
+            for i in range(n):
+                length += s.jacobian[i * n + j] * s.jacobian[i * n + j]
+        else:
+            for i in range(wide.starts[j], wide.starts[j + 1]):
+                length += s.jacobian[wide.by_columns[i]] * s.jacobian[wide.by_columns[i]]
         length = sqrt(length)
         if s.accepted == 0:
             s.scale[j] = 1.0 if length == 0.0 else length
@@ -113,39 +154,52 @@ cdef inline int with_jacobian(Py_ssize_t n, Hybrid *s, Lane *at, double *z, Py_s
         s.radius = options.factor * s.size
         if s.radius == 0.0:
             s.radius = options.factor
-    return stepped(n, s, at, z, width)
+    return stepped(n, s, at, wide, z, width)
 
 
-cdef inline int stepped(Py_ssize_t n, Hybrid *s, Lane *at, double *z, Py_ssize_t width) noexcept nogil:
+cdef inline void add_product(Py_ssize_t n, const Hybrid *s, Updated wide, const double *x, double *y,
+                             bint transposed) noexcept nogil:
+    """Add the product of the Jacobian or its transpose with x to y."""
+    cdef Py_ssize_t i, j
+    if wide is not None:
+        wide.add_product(x, y, transposed)
+        return
+    for i in range(n):
+        for j in range(n):
+            y[i] += s.jacobian[j * n + i if transposed else i * n + j] * x[j]
+
+
+cdef inline int stepped(Py_ssize_t n, Hybrid *s, Lane *at, Updated wide, double *z, Py_ssize_t width) noexcept nogil:
     """Set the trial point within the trust region: Powell's dogleg between the gradient and Newton's step."""
     cdef Py_ssize_t i, j
     cdef double newton, slope, reach = 0.0, part, ratio, d
-    for i in range(n * n):
-        at.matrix[i] = s.jacobian[i]
-    if factor_lane(n, at):
-        return LEFT
     for i in range(n):
         s.step[i] = s.f[i]
-    solve_lane(n, at, s.step)
+    if wide is not None:
+        wide.solve(s.step)
+    else:
+        for i in range(n * n):
+            at.matrix[i] = s.jacobian[i]
+        if factor_lane(n, at):
+            return LEFT
+        solve_lane(n, at, s.step)
     newton = scaled_norm(n, s.step, s.scale)
     if not isfinite(newton):
         return LEFT
     if newton > s.radius:
+        memset(s.gradient, 0, n * sizeof(double))
+        add_product(n, s, wide, s.f, s.gradient, True)
         for j in range(n):
-            d = 0.0
-            for i in range(n):
-                d += s.jacobian[i * n + j] * s.f[i]
-            s.gradient[j] = d / s.scale[j]
+            s.gradient[j] /= s.scale[j]
         slope = norm(n, s.gradient)
         part = s.radius / newton
         if slope != 0.0:
             for j in range(n):
                 s.gradient[j] = s.gradient[j] / slope / s.scale[j]
+            memset(s.predicted, 0, n * sizeof(double))
+            add_product(n, s, wide, s.gradient, s.predicted, False)
             d = 0.0
             for i in range(n):
-                s.predicted[i] = 0.0
-                for j in range(n):
-                    s.predicted[i] += s.jacobian[i * n + j] * s.gradient[j]
                 d += s.predicted[i] * s.predicted[i]
             reach, ratio, part = slope / d, s.radius / newton, 0.0
             if reach < s.radius:
@@ -166,18 +220,16 @@ cdef inline int stepped(Py_ssize_t n, Hybrid *s, Lane *at, double *z, Py_ssize_t
     return RUNNING
 
 
-cdef inline int compared(Py_ssize_t n, Hybrid *s, Lane *at, double *z, const double *found, Py_ssize_t width,
-                         const Options *options) noexcept nogil:
+cdef inline int compared(Py_ssize_t n, Hybrid *s, Lane *at, Updated wide, double *z, const double *found,
+                         Py_ssize_t width, const Options *options) noexcept nogil:
     """Accept or reject the trial point, change the radius, and update the Jacobian."""
     cdef Py_ssize_t i, j
     cdef double new, expected = 0.0, actual = -1.0, ratio = 0.0, d
     new = 0.0
     for i in range(n):
-        d = s.f[i]
-        for j in range(n):
-            d += s.jacobian[i * n + j] * s.step[j]
-        s.predicted[i] = d
+        s.predicted[i] = s.f[i]
         new += found[i * width] * found[i * width]
+    add_product(n, s, wide, s.step, s.predicted, False)
     new = sqrt(new)
     if not isfinite(new):
         return LEFT
@@ -216,10 +268,16 @@ cdef inline int compared(Py_ssize_t n, Hybrid *s, Lane *at, double *z, const dou
         for i in range(n):
             z[i * width] = s.x[i]
         s.stage = AT_JACOBIAN
-        return RUNNING if options.has_slopes else next_column(s, 0, z, width, options)
+        s.column = 0
+        return RUNNING if options.has_slopes else next_column(s, wide, z, width, options)
     for i in range(n):
-        d = s.predicted[i] / s.length
-        for j in range(n):
-            s.jacobian[i * n + j] += d * (s.scale[j] * (s.scale[j] * s.step[j] / s.length))
+        s.predicted[i] /= s.length
+        s.gradient[i] = s.scale[i] * (s.scale[i] * s.step[i] / s.length)
+    if wide is None:
+        for i in range(n):
+            for j in range(n):
+                s.jacobian[i * n + j] += s.predicted[i] * s.gradient[j]
+    elif not wide.update(s.predicted, s.gradient):
+        return LEFT
     s.is_exact = False
-    return stepped(n, s, at, z, width)
+    return stepped(n, s, at, wide, z, width)

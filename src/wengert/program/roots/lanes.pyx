@@ -220,9 +220,11 @@ cdef class Lanes:
                 if self.lanes[lane].state == IDLE:
                     continue
                 if n == 2:                          # the compiler unrolls the loops over a constant size
-                    ended = advance_hybrid(2, s, &self.lanes[lane], z + lane, found + lane, self.width, &options)
+                    ended = advance_hybrid(2, s, &self.lanes[lane], None, z + lane, found + lane, self.width,
+                                           &options)
                 else:
-                    ended = advance_hybrid(n, s, &self.lanes[lane], z + lane, found + lane, self.width, &options)
+                    ended = advance_hybrid(n, s, &self.lanes[lane], None, z + lane, found + lane, self.width,
+                                           &options)
                 if ended:
                     for i in range(n):
                         roots[self.lanes[lane].member * n + i] = s.x[i]

@@ -13,7 +13,7 @@ cdef class LU:
     cdef const int *row_of              # of each nonzero
     cdef const int *column_of
     cdef int below, above, width        # of a band; `width` is the number of rows that LAPACK stores
-    cdef bint is_banded
+    cdef bint is_banded, is_narrow
     cdef Factor sparse                  # None if the factors are dense or a band
     cdef cnp.ndarray memory, pivots, data, units, work
     cdef double *a                      # dense factors or a band; the scaled nonzeros of a sparse matrix
@@ -33,6 +33,7 @@ cdef class LU:
     cdef double condition(self) noexcept nogil
     cdef int factor_sparse(self) noexcept nogil
     cdef double size_of_inverse(self) noexcept nogil
+    cdef void solve_scaled(self, double *b, bint transposed, int count) noexcept nogil
 
 
 cdef class Linear:
@@ -46,6 +47,25 @@ cdef class Linear:
     cdef list spaces
 
     cdef LU take(self)
+
+
+cdef class Updated:
+    cdef LU lu                          # factors of the matrix without its updates
+    cdef Py_ssize_t n, rank
+    cdef cnp.ndarray memory, columns, groups
+    cdef double *left
+    cdef double *right
+    cdef double *solved
+    cdef double *inverse
+    cdef const int *starts              # of each column, in `by_columns`
+    cdef const int *by_columns          # the nonzeros, column by column
+    cdef const int *grouped             # the columns, group by group, and for each of them the end of its group; or NULL
+
+    cdef int factor(self, const double *data) noexcept nogil
+    cdef Py_ssize_t group_end(self, Py_ssize_t k) noexcept nogil
+    cdef void add_product(self, const double *x, double *y, bint transposed) noexcept nogil
+    cdef void solve(self, double *b) noexcept nogil
+    cdef bint update(self, const double *u, const double *v) noexcept nogil
 
 
 cdef inline int small_factor(int n, double *a, int *p) noexcept nogil:
@@ -78,6 +98,70 @@ cdef inline int small_factor(int n, double *a, int *p) noexcept nogil:
                 for i in range(k + 1, n):
                     column[i] -= factor * a[k * n + i]
     return info
+
+
+cdef inline int narrow_factor(int n, int below, int above, double *a, int *p) noexcept nogil:
+    """Factorise a band in LAPACK's storage in place, as dgbtf2 does, but store inverse pivots; rows count from 1."""
+    cdef int i, j, k, best, rows, last = 0, info = 0
+    cdef int skew = below + above, step = 2 * below + above     # from an element to the next one of its row
+    cdef double x
+    cdef double *pivot
+    cdef double *column
+    for k in range(n):
+        pivot, best, rows = a + k * (step + 1) + skew, 0, min(below, n - 1 - k)
+        for i in range(1, rows + 1):
+            if fabs(pivot[i]) > fabs(pivot[best]):
+                best = i
+        p[k] = k + best + 1
+        if pivot[best] == 0.0:
+            info = info if info else k + 1
+            continue
+        last = max(last, min(k + above + best, n - 1))
+        if best:
+            for j in range(last - k + 1):
+                x = pivot[j * step]
+                pivot[j * step] = pivot[j * step + best]
+                pivot[j * step + best] = x
+        pivot[0] = 1.0 / pivot[0]
+        for i in range(1, rows + 1):
+            pivot[i] *= pivot[0]
+        for j in range(1, last - k + 1):
+            column = pivot + j * step
+            for i in range(1, rows + 1):
+                column[i] -= column[0] * pivot[i]
+    return info
+
+
+cdef inline void narrow_solve(int n, int below, int above, const double *a, const int *p, double *b,
+                              bint transposed) noexcept nogil:
+    """Solve with the factors of `narrow_factor` in place."""
+    cdef int i, k, skew = below + above, width = 2 * below + above + 1
+    cdef double x
+    cdef const double *pivot
+    if not transposed:
+        for k in range(n):
+            pivot, x = a + k * width + skew, b[p[k] - 1]
+            b[p[k] - 1] = b[k]
+            b[k] = x
+            for i in range(1, min(below, n - 1 - k) + 1):
+                b[k + i] -= x * pivot[i]
+        for k in range(n - 1, -1, -1):
+            pivot = a + k * width + skew
+            x = b[k] = b[k] * pivot[0]
+            for i in range(1, min(skew, k) + 1):
+                b[k - i] -= x * pivot[-i]
+        return
+    for k in range(n):
+        pivot, x = a + k * width + skew, b[k]
+        for i in range(min(skew, k), 0, -1):
+            x -= pivot[-i] * b[k - i]
+        b[k] = x * pivot[0]
+    for k in range(n - 1, -1, -1):
+        pivot, x = a + k * width + skew, b[k]
+        for i in range(1, min(below, n - 1 - k) + 1):
+            x -= pivot[i] * b[k + i]
+        b[k] = b[p[k] - 1]
+        b[p[k] - 1] = x
 
 
 cdef inline void small_solve(int n, const double *a, const int *p, double *b, bint transposed) noexcept nogil:

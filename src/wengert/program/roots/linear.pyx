@@ -9,7 +9,8 @@ Newton's method.
 
 References
 ----------
-Golub and Van Loan (2013), Matrix Computations, sections 3.4 and 4.3.
+Curtis, Powell and Reid (1974), On the estimation of sparse Jacobian matrices. doi:10.1093/imamat/13.1.117
+Golub and Van Loan (2013), Matrix Computations, sections 2.1.4, 3.4 and 4.3.
 Hager (1984), Condition estimates. doi:10.1137/0905023
 Higham (1988), FORTRAN codes for estimating the one-norm. doi:10.1145/50063.214386
 """
@@ -31,8 +32,10 @@ cnp.import_array()
 
 
 cdef enum:
-    SMALL = 24                  # largest matrix that is factorised here: a call of LAPACK takes about as long
+    SMALL = 24                  # largest dense matrix that is factorised here: a call of LAPACK takes about as long
+    NARROW = 32                 # widest band that is: LAPACK calls BLAS several times per column
     INVERTED = 8                # largest matrix whose condition number is that of its computed inverse
+    MAX_UPDATES = 64            # more would cost more than a new Jacobian, and are a sign of slow convergence
 
 ctypedef void (*gecon)(char *norm, int *n, void *a, int *lda, double *anorm, double *rcond, double *work, int *iwork,
                        int *info) noexcept nogil
@@ -58,6 +61,7 @@ cdef class LU:
         cdef Py_ssize_t n = structure.n
         self.structure, self.n, self.is_banded = structure, n, structure.is_banded
         self.below, self.above = structure.below, structure.above
+        self.is_narrow = self.is_banded and self.below + self.above <= NARROW
         self.width = 2 * self.below + self.above + 1 if self.is_banded else <int>n
         if structure.pattern is not None:
             self.sparse = factor_of(structure.pattern, False)
@@ -85,6 +89,8 @@ cdef class LU:
         self.info = 0
         if self.sparse is not None:
             self.info = self.factor_sparse()
+        elif self.is_narrow:
+            self.info = narrow_factor(n, self.below, self.above, self.a, self.p)
         elif self.is_banded:
             band_factor(&n, &n, &self.below, &self.above, self.a, &self.width, self.p, &self.info)
         elif n > SMALL:
@@ -134,7 +140,7 @@ cdef class LU:
         cdef double found = 0.0, largest = 0.0, column
         if self.info or not isfinite(self.norm):
             return 0.0
-        if self.sparse is not None:
+        if self.sparse is not None or self.is_narrow:
             found = 1.0 / (self.size_of_inverse() * self.norm)
         elif self.is_banded:
             band_condition(&norm, &n, &self.below, &self.above, self.a, &self.width, self.p, &self.norm, &found,
@@ -162,7 +168,7 @@ cdef class LU:
                 return 1
 
     cdef double size_of_inverse(self) noexcept nogil:
-        """Return an estimate of the 1-norm of the inverse of a sparse matrix (Hager 1984)."""
+        """Return an estimate of the 1-norm of the inverse of the scaled matrix (Hager 1984)."""
         cdef Py_ssize_t i, largest, n = self.n
         cdef double size = 0.0, other
         cdef double *x = self.w
@@ -171,7 +177,7 @@ cdef class LU:
         for i in range(n):
             x[i] = 1.0 / n
         for _step in range(5):
-            self.sparse.solve(x, False, 1)
+            self.solve_scaled(x, False, 1)
             other = 0.0
             for i in range(n):
                 other += fabs(x[i])
@@ -179,7 +185,7 @@ cdef class LU:
             if not other > size:
                 break
             size = other
-            self.sparse.solve(signs, True, 1)
+            self.solve_scaled(signs, True, 1)
             largest = 0
             for i in range(n):
                 if fabs(signs[i]) > fabs(signs[largest]):
@@ -188,7 +194,7 @@ cdef class LU:
             x[largest] = 1.0
         for i in range(n):                              # a vector that tests alternating signs (Higham 1988)
             x[i] = (1.0 if i % 2 == 0 else -1.0) * (1.0 + i / (n - 1.0 if n > 1 else 1.0))
-        self.sparse.solve(x, False, 1)
+        self.solve_scaled(x, False, 1)
         other = 0.0
         for i in range(n):
             other += fabs(x[i])
@@ -196,16 +202,26 @@ cdef class LU:
 
     cdef void solve(self, double *b, bint transposed, int count=1) noexcept nogil:
         """Solve the equations, or those with the transposed matrix, for `count` vectors in place."""
-        cdef int n = <int>self.n, info = 0
-        cdef char trans = b"T" if transposed else b"N"
         cdef const double *left = self.columns if transposed else self.rows
         cdef const double *right = self.rows if transposed else self.columns
-        cdef Py_ssize_t i, k
+        cdef Py_ssize_t i, k, n = self.n
         for k in range(count):
             for i in range(n):
                 b[k * n + i] *= left[i]
+        self.solve_scaled(b, transposed, count)
+        for k in range(count):
+            for i in range(n):
+                b[k * n + i] *= right[i]
+
+    cdef void solve_scaled(self, double *b, bint transposed, int count) noexcept nogil:
+        """As `solve`, with the scaled matrix, which is factorised."""
+        cdef int n = <int>self.n, info = 0, k
+        cdef char trans = b"T" if transposed else b"N"
         if self.sparse is not None:
             self.sparse.solve(b, transposed, count)
+        elif self.is_narrow:
+            for k in range(count):
+                narrow_solve(n, self.below, self.above, self.a, self.p, b + k * n, transposed)
         elif self.is_banded:
             band_solve(&trans, &n, &self.below, &self.above, &count, self.a, &self.width, self.p, b, &n, &info)
         elif n > SMALL:
@@ -213,9 +229,6 @@ cdef class LU:
         else:
             for k in range(count):
                 small_solve(n, self.a, self.p, b + k * n, transposed)
-        for k in range(count):
-            for i in range(n):
-                b[k * n + i] *= right[i]
 
 
 cdef inline double larger(double most, double x) noexcept nogil:
@@ -305,3 +318,106 @@ cdef class Linear:
                 lu.solve(x + k * self.n, transposed, 1)
         self.spaces.append(lu)
         return found
+
+
+cdef class Updated:
+    """A matrix A of one pattern plus outer products, and linear equations with it.
+
+    Solves with the factors of A, and with one correction per product (Sherman and Morrison's formula).
+    """
+
+    def __init__(self, Linear structure):
+        cdef Py_ssize_t n = structure.n
+        self.lu, self.n = LU(structure), n
+        self.memory = np.empty((3 * n + 1) * MAX_UPDATES)
+        self.left = <double *>cnp.PyArray_DATA(self.memory)
+        self.right = self.left + n * MAX_UPDATES
+        self.solved = self.left + 2 * n * MAX_UPDATES
+        self.inverse = self.left + 3 * n * MAX_UPDATES
+        order = np.lexsort((structure.rows, structure.columns))
+        starts = np.searchsorted(structure.columns[order], np.arange(n + 1))
+        self.columns = np.concatenate([starts, order]).astype(np.intc)
+        self.starts = <const int *>cnp.PyArray_DATA(self.columns)
+        self.by_columns = self.starts + n + 1
+
+    def set_groups(self):
+        """Group columns that share no row: one difference of function values contains all columns of a group."""
+        cdef Py_ssize_t j
+        if self.groups is not None:
+            return
+        starts, order = np.split(self.columns, [self.n + 1])
+        group_of, taken = np.empty(self.n, int), np.zeros((self.n, 1), bool)    # by row and group
+        for j in range(self.n):
+            rows = self.lu.structure.rows[order[starts[j]:starts[j + 1]]]
+            is_taken = taken[rows].any(0)
+            if is_taken.all():
+                is_taken, taken = np.append(is_taken, False), np.pad(taken, ((0, 0), (0, taken.shape[1])))
+            group_of[j] = np.argmin(is_taken)
+            taken[rows, group_of[j]] = True
+        grouped = np.argsort(group_of, kind="stable")
+        ends = np.searchsorted(group_of[grouped], group_of[grouped], side="right")
+        self.groups = np.concatenate([grouped, ends]).astype(np.intc)
+        self.grouped = <const int *>cnp.PyArray_DATA(self.groups)
+
+    cdef int factor(self, const double *data) noexcept nogil:
+        """Set and factorise A, without products; return 0, or a positive number if it is singular."""
+        self.rank = 0
+        return self.lu.factor(data, False)
+
+    cdef Py_ssize_t group_end(self, Py_ssize_t k) noexcept nogil:
+        """Return the end of the group that begins at place k of `grouped`."""
+        return self.grouped[self.n + k]
+
+    cdef void add_product(self, const double *x, double *y, bint transposed) noexcept nogil:
+        """Add the product of the matrix or its transpose with x to y."""
+        cdef const int *to = self.lu.column_of if transposed else self.lu.row_of
+        cdef const int *from_ = self.lu.row_of if transposed else self.lu.column_of
+        cdef const double *left = self.right if transposed else self.left
+        cdef const double *right = self.left if transposed else self.right
+        cdef Py_ssize_t k, n = self.n
+        for k in range(self.lu.nnz):
+            y[to[k]] += self.lu.at_data[k] * x[from_[k]]
+        for k in range(self.rank):
+            add_multiple(n, dot(n, right + k * n, x), left + k * n, y)
+
+    cdef void solve(self, double *b) noexcept nogil:
+        cdef Py_ssize_t k, n = self.n
+        self.lu.solve(b, False)
+        for k in range(self.rank):
+            add_multiple(n, -dot(n, self.right + k * n, b) * self.inverse[k], self.solved + k * n, b)
+
+    cdef bint update(self, const double *u, const double *v) noexcept nogil:
+        """Add the outer product of u and v; return whether there is memory for it, and the sum is regular."""
+        cdef Py_ssize_t n = self.n, place = self.rank * n
+        cdef double divisor
+        if self.rank == MAX_UPDATES:
+            return False
+        memcpy(self.left + place, u, n * sizeof(double))
+        memcpy(self.right + place, v, n * sizeof(double))
+        memcpy(self.solved + place, u, n * sizeof(double))
+        self.solve(self.solved + place)
+        divisor = 1.0 + dot(n, v, self.solved + place)
+        if not isfinite(divisor) or divisor == 0.0:
+            return False
+        self.inverse[self.rank] = 1.0 / divisor
+        self.rank += 1
+        return True
+
+
+cdef inline double dot(Py_ssize_t n, const double *x, const double *y) noexcept nogil:
+    cdef double a = 0.0, b = 0.0, c = 0.0, d = 0.0      # four sums, for the compiler to vectorise
+    cdef Py_ssize_t i
+    for i in range(0, n - 3, 4):
+        a += x[i] * y[i]
+        b += x[i + 1] * y[i + 1]
+        c += x[i + 2] * y[i + 2]
+        d += x[i + 3] * y[i + 3]
+    for i in range(n - n % 4, n):
+        a += x[i] * y[i]
+    return a + b + c + d
+
+
+cdef inline void add_multiple(Py_ssize_t n, double factor, const double *x, double *y) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        y[i] += factor * x[i]

@@ -93,11 +93,16 @@ class System:
         return found
 
     @property
+    def is_exact(self) -> bool:
+        """Whether the equations have to be solved to the last bit."""
+        return self.program._exact
+
+    @property
     def is_small(self) -> bool:
         """Whether the equations are few, with a dense Jacobian, and need not be solved to the last bit."""
         n = self.linear.n
         is_dense = self.nonzeros is not None and self.linear.nnz == n * n
-        return n <= MAX_LANE_UNKNOWNS and is_dense and not self.program._exact
+        return n <= MAX_LANE_UNKNOWNS and is_dense and not self.is_exact
 
     def lanes(self, differs: tuple, count: int, has_slopes: bool = True) -> Lanes | None:
         """Return lanes for systems whose leaves differ where `differs` is true; None for larger or unusual systems.
