@@ -38,7 +38,7 @@ OF_INDICES = {"choice": "x[rng.integers(len(x), size=size)]"}
 for name in ("permutation", "permuted", "shuffle"):
     OF_INDICES[name] = "x[rng.permutation(len(x))]"
 
-#: why functions and classes of Python that are written in C accept no traced value, by name
+#: why functions and classes of the standard library that are written in C accept no traced value, by name
 OF_PYTHON = {
     "Decimal": "decimal computes with decimal digits, which have no derivative",
     "memoryview": "NumPy's views, such as x[1:] and x.reshape(...), carry the derivative",
@@ -192,7 +192,7 @@ def call_at(frame):
 
 
 def array_with_fields(frame):
-    """The array with a structured dtype into whose elements or fields a frame is storing; None for others."""
+    """Return the array with a structured dtype whose elements or fields a frame is storing into, or None."""
     tree = expression_at(frame)
     while isinstance(tree, (ast.Subscript, ast.Attribute)):
         tree = tree.value
@@ -223,7 +223,7 @@ def expression_at(frame):
 
 
 def called(frame, call):
-    """Function called by `call`; None if names and attributes do not lead to it."""
+    """Function called by `call`; None if it is not reached through names, attributes and constant items."""
     try:
         return held_by(frame, call.func)
     except (LookupError, AttributeError, ValueError):

@@ -2,22 +2,22 @@
 """Detects bracketing searches by the local variables of a loop: intervals, or steps, that shrink by a constant factor.
 
 Bisection, golden-section and ternary search multiply the width of an interval by a constant in each iteration, and a
-comparison decides which end moves.  Other loops move a point up or down, as a comparison decides, by steps that they
-halve.  Newton's method, step-size control and the like have no such variable.
+comparison decides which end moves.  Other loops halve a step in each iteration, and a comparison decides whether a
+point moves up or down by it.  Newton's method and step-size control have no such variable.
 """
 
 MIN_RATIO, MAX_RATIO = 0.3, 0.75  # of successive widths: bisection 1/2, golden section 0.62, thirds 2/3
-TOLERANCE, INTEGER_TOLERANCE = 1e-6, 0.3  # of the ratio: rounding of floats, and of halved indices
-cdef double SHORTEST = 0.29, LONGEST = 0.76  # the same with a margin for rounding
-MIN_RATIOS, MIN_RATIOS_OF_GUESS = 3, 5  # equal ratios in a row; the same after an unequal first ratio
+TOLERANCE, INTEGER_TOLERANCE = 1e-6, 0.3  # between ratios that count as equal: rounding of floats, of halved indices
+cdef double SHORTEST = 0.29, LONGEST = 0.76  # the limits of a ratio with a margin for rounding
+MIN_RATIOS, MIN_RATIOS_OF_GUESS = 3, 5  # equal ratios in a row that confirm a search; those after an unequal first one
 
 
 cdef class Track:
-    """Tracks the size of an interval or step; a size is a list with one number per element of an array."""
+    """Tracks the size of an interval or step; a size is a list with one value per element of an array."""
 
     cdef list size, first_ratios
-    cdef object ratio  # of the second and later ones, or None
-    cdef int ratios  # number of these
+    cdef object ratio  # the constant ratio, from the second one on; or None
+    cdef int ratios  # number of ratios from the second one on
     cdef object agrees  # does the upper end move, or the point rise, where a comparison is true? None if unknown
     cdef bint has_true, has_false  # outcomes
 
@@ -25,10 +25,10 @@ cdef class Track:
         self.size = size
 
     cdef bint add(self, list size, list is_upper, list outcome) except -1:
-        """Append a size; return False if the factor is not constant or the side does not depend on the outcome."""
+        """Append a size; return False if the ratio is not constant or the outcome does not determine the side."""
         cdef list ratios = [new / old if old else 0.0 for old, new in zip(self.size, size)]
         self.size = size
-        if self.first_ratios is None:  # a search may begin at a guess, not in the middle
+        if self.first_ratios is None:  # it may differ: a search may begin at a guess, not in the middle
             self.first_ratios = ratios
             for ratio in ratios:
                 if not 0.0 < ratio < 1.0:
@@ -46,7 +46,7 @@ cdef class Track:
         return True
 
     cdef bint is_integer(self) except -1:
-        """Report whether the ends are integers; a search for a root may begin at integers and leave them."""
+        """Return whether the current size is an integer; a root search may begin with integers and go on with floats."""
         return isinstance(self.size[0], int)
 
     cdef bint is_decided(self, list is_upper, list outcome) except -1:
@@ -73,7 +73,7 @@ cdef class Track:
 
 
 cdef class Bracket:
-    """Compares the local variables of a function each time it runs one comparison."""
+    """Tracks the local variables of a function whenever it runs one comparison, to detect a bracketing search."""
 
     cdef list seen  # variables and outcomes of the first comparisons, until there are three
     cdef dict variables, tracks
@@ -86,8 +86,8 @@ cdef class Bracket:
     def add(self, dict variables, list outcome):
         """Append a comparison with the values of the variables.
 
-        `is_over` becomes true if nothing shrinks by a constant factor, or if an integer does: a search for an index in
-        a table has derivative 0 by intention.
+        `is_over` becomes true if nothing shrinks by a constant factor, or if an integer does: the derivative of an
+        index that is searched for in a table is 0 indeed.
         """
         if self.tracks is not None:
             self.follow(self.variables, variables, self.outcome, self.tracks)
@@ -103,7 +103,7 @@ cdef class Bracket:
         self.variables, self.outcome = variables, outcome
 
     cdef int follow(self, dict before, dict now, list outcome, keys) except -1:
-        """Append the moves between two comparisons, the first of which had this outcome."""
+        """Append the moves between two comparisons; `outcome` belongs to the first."""
         cdef Track track
         cdef dict moves = {}, sizes = {}, kept = {}
         cdef bint has_confirmed = False, has_integer = False
@@ -129,7 +129,7 @@ cdef class Bracket:
             self.is_over = True
             for key, size in sizes.items():
                 if key in moves and max(moves[key][1]) < max(size):
-                    self.is_confirmed = False  # it goes on in other steps, as Brent's method does
+                    self.is_confirmed = False  # the search continues with other steps, as Brent's method does
         return 0
 
     def names(self):
@@ -197,9 +197,9 @@ cdef double as_float(value) except? -1.0:
 
 
 cdef tuple moved(tuple key, dict before, dict now):
-    """Return old size, new size, and for each element whether the upper end moved or the point increased.
+    """Return the old size, the new size, and for each element whether the upper end moved or the point increased.
 
-    The size of a point is that of its step, and has no old value.  Return None if not exactly one end moved.
+    The size of a point is its step; the old size is then empty.  Return None unless exactly one end moved.
     """
     cdef list low, high, low_now, high_now
     for name in key:

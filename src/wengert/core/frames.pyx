@@ -88,7 +88,7 @@ def is_attribute_assignment() -> bool:
 def is_asserted() -> bool:
     """Return whether the caller is an assertion of `numpy.testing`, `logging`, or a line that formats text by ``%``.
 
-    They compute nothing with the value.
+    These only check or show a value.
     """
     for frame, module in _stack():
         if not module.startswith(("numpy.", "wengert.core.")):
@@ -106,7 +106,7 @@ def _stack():
         frame = frame.f_back
 
 
-#: does the current instruction of a frame format text by ``%``, to be shown? Set by `wengert.core.hooks`.
+#: tells whether the current instruction of a frame formats text by ``%`` to show it; set by `wengert.core.hooks`
 shows_text = None
 
 
@@ -122,7 +122,7 @@ MIRRORED = frozenset(
 
 _SOLUTION = "use wengert.scipy.optimize.{}, whose solution has its derivative"
 _INTEGRALS = "cubature", "dblquad", "nquad", "quad", "quad_vec", "tanhsinh", "tplquad"
-#: other functions of SciPy that iterate to convergence on traced values, by module: what to write instead
+#: what to write instead of other SciPy functions that iterate to convergence on traced values, by module
 ITERATIVE = {
     "scipy.optimize": {
         "bracket": _SOLUTION.format("minimize_scalar"),
@@ -138,7 +138,7 @@ ITERATIVE = {
     },
     "scipy.differentiate": {name: f"use wengert.{name}" for name in ("derivative", "hessian", "jacobian")},
 }
-#: the SciPy package of each solver; a function of the same name elsewhere, as scipy.stats.anderson, is not a solver
+#: the SciPy package of each solver; a function of that name elsewhere, such as scipy.stats.anderson, is not a solver
 _SOLVERS = {
     **dict.fromkeys(MIRRORED, "scipy.optimize"),
     **{name: ".".join(place.split(".")[:2]) for place, names in ITERATIVE.items() for name in names},

@@ -21,7 +21,7 @@ sparse_callers = deferred("wengert.core.dispatch.sparse_callers")
 subclass_interface = deferred("wengert.core.dispatch.subclass_interface")
 text = deferred("wengert.core.dispatch.text")
 
-# A traced value's error is noted at the running derivatives when it is created.
+# When the error of a traced value is created, the running derivatives note it.
 errors.Refusal.remember = staticmethod(levels.remember)
 
 # Products in which 0 times inf is 0: in C for floats and arrays of them, one tape entry for traced operands.
@@ -29,7 +29,7 @@ registry.strong_product = products.strong_product
 registry.strong_matmul_product = products.strong_matmul
 registry.record_strong = dispatch.record_strong
 
-# Windows of an array follow stores into it.
+# Stores into an array update its windows.
 registry.note_windows = var.note_windows
 
 # A linear rule is transposed by recording and sweeping it.

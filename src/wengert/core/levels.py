@@ -50,7 +50,7 @@ def lifted_by():
 
 
 def lifted_around():
-    """Return the function that lifts new arrays in the innermost block of `lifting` or a derivative in it; or None."""
+    """Return the function of the innermost enclosing `lifting` block, even from a derivative inside it; or None."""
     found = _lifting.get()
     return None if found is None else found[0]
 
@@ -116,7 +116,7 @@ def within(recorders: tuple) -> Iterator[None]:
         running.reset(token)
 
 
-#: enclosing derivatives that `outside` and `replaced` removed from the stack
+#: enclosing derivatives that `outside` and `replaced` removed from the stack; they still note errors
 _behind: ContextVar = ContextVar("wengert_behind", default=())
 
 
@@ -280,7 +280,7 @@ def has_warned(level) -> bool:
     return level.spelled is not None or any(level is each for each in _warned_at)
 
 
-_warned_at: list = []  # levels of the derivatives that the latest of the warnings below belongs to
+_warned_at: list = []  # levels of the derivatives that the latest warning concerns
 
 
 def warn_search(name: str, file: str, line: int, *levels) -> None:

@@ -57,7 +57,7 @@ def no_rule_message(fun, row) -> str:
 
 
 _INSTEAD_OF_MASK = "write numpy.where(mask, fill, x), or select the elements x[~mask]"
-#: NumPy classes whose operators and functions have another meaning than those of arrays, with the remedy
+#: NumPy classes whose operators and functions differ in meaning from those of arrays, with the remedy
 _OTHER_ARRAYS = {
     "MaskedArray": f"the derivative would ignore the mask. Instead, {_INSTEAD_OF_MASK}",
     "matrix": "its operators differ from those of arrays. Pass numpy.asarray(m), and write @ for products",
@@ -220,7 +220,7 @@ def operator_message(sign: str, kind: type) -> str:
     return advice.between(sign, kind, at())
 
 
-#: advice in the error about a value of a step that was kept
+#: advice in the error about a value that was kept after its step
 STEP_REMEDY = "a value used after a step must be part of the state that the step returns"
 
 

@@ -1,4 +1,4 @@
-"""Raises for uses of traced values that would lose a derivative: parsing their text, JSON, overlapping memory.
+"""Raises, or warns, for uses of traced values that would lose a derivative: text, JSON, caches, overlapping memory.
 
 Each error is also noted at the derivatives involved, which raise it again if the function catches it.
 """

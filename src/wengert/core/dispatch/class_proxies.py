@@ -14,7 +14,7 @@ from wengert.core.operands import var
 class Methods:
     """Proxy of a scalar or array class whose methods also accept traced values.
 
-    `others` holds functions in place of methods, by name.
+    `others` maps names of methods to functions that replace them.
     """
 
     __slots__ = ("_wengert_of", "_wengert_others")
@@ -56,7 +56,7 @@ def _plain_class_of(x):
 
 
 class ScalarClass(Methods):
-    """Proxy of a scalar class that is also called: a traced value is converted and keeps its derivative."""
+    """Proxy of a scalar class whose calls convert a traced value and keep its derivative."""
 
     __slots__ = ("_wengert_convert",)
 

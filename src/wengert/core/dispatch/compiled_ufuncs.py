@@ -1,8 +1,8 @@
-"""Generalised ufuncs compiled by Numba with traced arguments: their Python function runs for each of the core arrays.
+"""Calls of Numba's generalised ufuncs with traced arguments: their Python function runs once per set of core arrays.
 
-``numba.guvectorize`` makes a `GUFunc`, which passes its arguments to a ufunc that does not refer to it, so followed
-code sees a `Generalised` in its place.
-``numba.vectorize`` makes a `DUFunc`, which hands itself to ``__array_ufunc__`` (`python_ufuncs`).
+``numba.guvectorize`` makes a `GUFunc`, which passes its arguments to a ufunc that does not refer back to it, so
+followed code sees a `Generalised` instead.
+``numba.vectorize`` makes a `DUFunc`, which passes itself to ``__array_ufunc__`` (`python_ufuncs`).
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 """Direct path of ordinary NumPy calls: float64 operands of one outermost derivative, and plain options.
 
 Most calls of eager code have this form.
-`recorded` does for them what `dispatch.function` does for every call, without the steps that cannot apply: weakly typed
-floats, subclasses, other dtypes, complex values, nested levels, ``out=``. In a recording for replay, it serves
+For these calls `recorded` gives the result of `dispatch.function` without the steps that cannot apply: weakly typed
+floats, subclasses, other dtypes, complex values, nested levels, ``out=``. In a recording for replay, it handles
 functions with a rule for each differentiable argument, and those that move elements.
-Which functions and options qualify is read from the registry row once, and kept in its column `route`.
+Which functions and options qualify is read from the registry row once and cached in its column `route`.
 """
 
 cimport cython
@@ -28,7 +28,7 @@ cdef dict rows = registry.rows
 cdef type ndarray = np.ndarray, float64 = np.float64
 cdef object np_ndim = np.ndim, np_shape = np.shape, np_sum = np.sum
 
-#: functions for which every call must take a step of `dispatch.function`; set by `dispatch`
+#: functions whose calls always need a step of `dispatch.function`; set by `dispatch`
 cdef object special = frozenset()
 
 #: replacements of creation functions: `dispatch.creation`
@@ -95,7 +95,7 @@ cdef class Route:
 
 
 cdef bint is_option(object x):
-    """Return whether `x` is an option: a plain scalar, string or None, or a sequence of such."""
+    """Return whether `x` is an option: a plain scalar, string or None, or a list or tuple of options."""
     if type(x) in OPTIONS:
         return True
     if type(x) is tuple or type(x) is list:
@@ -116,7 +116,7 @@ cdef class Operands:
     cdef bint has_names         # as in `Route`
 
     cdef object take(self, int position, int item, object x, bint differentiable, object number):
-        """Return the plain value of an argument, or None if it is not direct; add a traced one to the operands."""
+        """Return the plain value of an argument, noting a traced one; None if the call needs the general path."""
         cdef ArrayVar array
         cdef Level own
         if type(x) is ArrayVar:
@@ -159,7 +159,7 @@ cdef class Operands:
 
 
 cdef bint has_operand(tuple args):
-    """Return whether an argument is an operand, or the first one a sequence with one."""
+    """Return whether an argument is an operand, or the first argument a sequence that holds an array operand."""
     for x in args:
         if type(x) is ArrayVar or type(x) is ScalarVar or type(x) is ScalarDual:
             return True
@@ -171,7 +171,7 @@ cdef bint has_operand(tuple args):
 
 
 cdef object shape_or_sum(fun, ArrayVar x):
-    """Return the result of a function of one array that needs no row; None for others."""
+    """Return ``np.ndim``, ``np.shape`` or ``np.sum`` of an array, which need no row; None for other functions."""
     if fun is np_ndim:
         return cnp.PyArray_NDIM(x.v)
     if fun is np_shape:
@@ -295,7 +295,7 @@ cdef object finished(compute, row, Route route, Operands operands, tuple args, l
 
 
 cdef object replayable(Tape tape, Node node, y):
-    """Append an entry of a recording for replay, which needs of traced arrays only the layout."""
+    """Append an entry to a recording for replay; it needs only the layout of traced arrays."""
     cdef list values = list(node.args), sources = []
     for position, item, buffer, view, slot in node.sources:
         if item < 0:
@@ -324,7 +324,7 @@ def clear_caches():
 
 
 cdef object index_map(fun, Operands operands, list values, dict kwargs):
-    """Return the source of each element of a rearrangement, numbered as by `dispatch.apply`; None if not direct."""
+    """Return the source of each element of a rearrangement, numbered as by `dispatch.apply`, or None."""
     cdef set traced = {source[0] for source in operands.sources}
     key = [fun]
     for i, value in enumerate(values):
@@ -375,7 +375,7 @@ cdef object new_index_map(fun, Operands operands, list values, dict kwargs):
         else:
             numbered[position] = [*numbered[position][:item], numbers, *numbered[position][item + 1:]]
     found = np.ravel(fun(*numbered, **kwargs))
-    found = found.astype(np.intp)   # a copy, of which no other code holds a view
+    found = found.astype(np.intp)   # a copy, so no other code holds a view of it
     found.flags.writeable = False
     return found
 

@@ -65,7 +65,7 @@ _OPTIONS_OF_METHODS = ("axis", "dtype", "out", "keepdims", "initial", "where")
 
 
 def ufunc(fun, method, inputs, kwargs, compute=None):
-    """Handle NumPy's ufunc protocol. `compute`, if given, computes the value of an operator in place of the ufunc."""
+    """Handle NumPy's ufunc protocol. `compute`, if given, computes the value of an operator instead of the ufunc."""
     if var.may_hold_floats():
         inputs, kwargs = promote_python_floats(fun, inputs, kwargs)
     if var.may_hold_instances() and instances.holds_instance((inputs, tuple(kwargs.values()))):
@@ -190,7 +190,7 @@ direct.set_special(_CALLED_BY_SOLVERS, creation)
 
 
 cdef int _watch(str word, args, kwargs, bint recording) except -1:
-    """React to what a call of a constant function tells about traced values: see the column `watch`."""
+    """Note what a call of a function without derivative tells about traced values; `word` is its row's `watch`."""
     if word == "sign":
         var.watch_comparison(args[0], args[1] if len(args) > 1 else 0.0)
     elif word == "equality" and len(args) > 1:
@@ -234,7 +234,7 @@ def _with_value(y, value, name=None):
 
 
 def _check_agreement(y, value, name):
-    """Raise if a formula gives another value than its function: it may not know an option."""
+    """Raise if a formula and the function it describes give different values: the formula may ignore an option."""
     y, value = np.asarray(y), np.asarray(value)
     if y.shape == value.shape:
         if y.dtype.kind not in "fc" or value.dtype.kind not in "fc":
@@ -284,7 +284,7 @@ cpdef bint has_subclass(args) except -1:
 
 
 def _positional_out(fun, args, kwargs):
-    """Return arguments without a positional ``out`` and those after it, keywords with the latter, and ``out``."""
+    """Split at a positional ``out``: return the arguments before it, keywords with those after it, and ``out``."""
     position = out_position(fun)
     if isinstance(fun, np.ufunc):
         return args[:position], kwargs, args[position:]
@@ -324,7 +324,7 @@ def _call_with_out(out, fun, args, kwargs, compute):
 
 
 def _with_dtype_of_out(out, fun, args, kwargs):
-    """Add the dtype of a wider ``out=`` to the arguments, as NumPy's reductions accumulate in it."""
+    """Add the dtype of a wider ``out=`` to the arguments, since NumPy's reductions accumulate in it."""
     dtype, wide = (getattr(x, "dtype", None) for x in (args[0] if args else None, out))
     if dtype is None or wide is None or dtype.kind != "f" or wide.kind != "f" or dtype.itemsize >= wide.itemsize:
         return args, kwargs
@@ -412,7 +412,7 @@ def apply(row, fun, args, kwargs, compute=None):
 
 
 def _call_lifted(y, row, fun, args, kwargs):
-    """Return the result of a function that returned no array, computed by the first `Lifted` argument."""
+    """Let the first `Lifted` argument handle a call that returned no array; raise if there is none."""
     found = [a for a in args if hasattr(a, "_call")]
     if found:
         return found[0]._call(fun, args, kwargs)
@@ -445,7 +445,7 @@ def _collect_operands(row, args):
 
 
 def _rearranged(level, row, args, lowered, kwargs, operands, y):
-    """Record a result whose elements are elements of the operands: nothing for a view, an index map for a copy."""
+    """Record a rearrangement of the operands' elements: a view needs no entry, a copy needs an index map."""
     values = [plain(a) if i == 0 else kept(plain(a)) for i, a in enumerate(args)]
     for i in row.choices:
         if level.depth and i < len(args) and var.is_traced(lowered[i]):
@@ -497,9 +497,9 @@ def comparison(op):
 
 
 def record_constant(row, args, kwargs, compute):
-    """Record on a recording tape a call whose result carries no derivative.
+    """Record a call without derivative on a recording tape.
 
-    A Python object as result leaves a guard.
+    If its result is a Python object, leave a guard and return the object itself.
     """
     if row.watch == "shape":
         mask = observed(np.not_equal(args[0], 0))

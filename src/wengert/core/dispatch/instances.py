@@ -30,7 +30,7 @@ from wengert.core.rebind import follow, rebind, registration
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 from wengert.features import compares_names, is_made_in_python
 
-MAX_KEPT = 64  # traced classes of classes without followed methods, kept for the next derivative
+MAX_KEPT = 64  # number of traced classes kept for the next derivative
 
 # -------------------------------------------------------------------------------------------- memory without values
 
@@ -83,7 +83,7 @@ def original(cls):
 
 
 def refuse_class(cls: type, x) -> None:
-    """Raise if traced values cannot be seen as instances of this subclass of `ndarray`."""
+    """Raise if traced values cannot be viewed as instances of this subclass of `ndarray`."""
     message = subclass_message(cls)
     if message is None and not is_subclass(cls):
         reason = follow.why_unfollowed(cls.__module__)
@@ -135,7 +135,7 @@ def traced_class(cls: type, x=None) -> type:
 
 @functools.cache
 def _meta(kind):
-    """Return the metaclass of traced classes, for the metaclass of the plain class."""
+    """Return the metaclass of traced classes whose plain classes have the metaclass `kind`."""
     body = {
         "__new__": type.__new__,
         "__init__": lambda cls, *args: None,
@@ -172,7 +172,7 @@ def _made_class(cls):
 
 
 def _finalize(self, obj):
-    """``__array_finalize__`` of a traced class: calls that of the user, except when only the memory is made."""
+    """``__array_finalize__`` of a traced class: calls the user's method, except while only the memory is made."""
     if _has_operand(self) or not _is_memory(self):
         kind = type(self)
         user = super(owner(kind), self).__array_finalize__
@@ -181,7 +181,7 @@ def _finalize(self, obj):
 
 
 def _call_array_ufunc(self, ufunc, method, *inputs, **kwargs):
-    """``__array_ufunc__`` of a traced class: calls that of the user, whose names hold replacements of ufuncs."""
+    """``__array_ufunc__`` of a traced class: calls the user's method, in which names refer to replaced ufuncs."""
     ufunc = follow.REGISTERED.get(id(ufunc), (ufunc, ufunc))[1]
     y = super(owner(type(self)), self).__array_ufunc__(ufunc, method, *inputs, **kwargs)
     if y is NotImplemented and not kwargs and method != "at":
@@ -191,9 +191,9 @@ def _call_array_ufunc(self, ufunc, method, *inputs, **kwargs):
 
 
 def _call_array_function(self, function, types, args, kwargs):
-    """``__array_function__`` of a traced class: calls that of the user.
+    """``__array_function__`` of a traced class: calls the user's method.
 
-    If it compares the function with others by name, it runs as it is, since its copy names replacements.
+    A method that compares functions by name runs unchanged: in its followed copy, names refer to replacements.
     """
     kind = owner(type(self))
     for base in user_classes(kind):
@@ -314,7 +314,7 @@ def holding(kind, value):
 
 
 def instance(kind, y, obj):
-    """Return `y`, an operand or a plain array, as an instance of a class, made from `obj`."""
+    """Return `y`, an operand or a plain array, as an instance of `kind`; ``__array_finalize__`` is passed `obj`."""
     if isinstance(y, tuple):
         return y
     if not is_operand(y) or (not mixed.is_lifted(y) and var.value_of(y).dtype.kind not in "fc" and not _keeps(y)):
@@ -330,7 +330,7 @@ def _keeps(y):
 
 
 def _plain_instance(cls, y, obj):
-    """Return a plain array as an instance of a class made from `obj`, whose ``__array_finalize__`` runs only once."""
+    """Return a plain array as an instance of `cls`; ``__array_finalize__`` runs only once, and is passed `obj`."""
     made = _as_class(np.asarray(var.plain(y)), cls)
     if made.__array_finalize__ is not None:
         made.__array_finalize__(obj)
@@ -345,7 +345,7 @@ def _as_class(array, cls):
 
 
 def _unfinished(cls):
-    """Return a subclass without ``__array_finalize__``, of the same layout."""
+    """Return a class of the same layout whose ``__array_finalize__`` does nothing."""
     body = {"__array_finalize__": lambda self, obj: None, **({} if cls.__dictoffset__ else {"__slots__": ()})}
     return type.__new__(_meta(type(cls)), cls.__name__, _bases_like(cls), body)
 
@@ -355,7 +355,7 @@ def _bases_like(cls):
 
 
 def new(cls, shape, dtype=float, buffer=None, offset=0, strides=None, order=None):
-    """``numpy.ndarray.__new__`` for a subclass and a buffer that may be traced."""
+    """Implement ``numpy.ndarray.__new__`` for a subclass and a buffer that may be traced."""
     if isinstance(buffer, SubclassVar):
         buffer = operand_of(buffer)
     if not is_operand(buffer):
@@ -405,7 +405,7 @@ def holds_instance(x) -> bool:
 
 
 def plain(x, value_of=var.plain):
-    """Return a traced instance with ``value_of(operand)`` in place of its operand, and the same attributes."""
+    """Return a copy of a traced instance that holds ``value_of(operand)``, with the same attributes."""
     kind = owner(type(x))
     value = value_of(operand_of(x))
     if is_operand(value):
@@ -419,7 +419,7 @@ def plain(x, value_of=var.plain):
 
 
 class Restored:
-    """Makes the instances that a recorded function returns: arrays with the class and attributes of the recording."""
+    """Converts an array that a replay returns to the class, with the attributes, of the recorded result."""
 
     def __init__(self, x):
         self.cls = original(owner(type(x)))

@@ -308,7 +308,7 @@ _operators()
 
 
 def in_c_order(x):
-    """Copy an array of several axes to C order, in which ``np.array`` stores a list of arrays, unlike `np.stack`."""
+    """Copy an array to C order if needed: ``np.array`` of a list of arrays has this order, unlike ``np.stack``."""
     return x if np.ndim(x) < 3 or not isinstance(x, Lifted) or x._is_contiguous("C") else np.copy(x, order="C")
 
 

@@ -63,7 +63,7 @@ METHODS = {
     ).split()
 }
 
-#: attributes that depend on an array's memory, which a recording copies; METADATA depends on its layout alone
+#: attributes that depend on an array's memory, which a recording copies; METADATA depends only on its layout
 MEMORY_ATTRIBUTES = frozenset(("base", "ctypes", "data"))
 METADATA = frozenset("nbytes itemsize strides flags device".split())
 
@@ -121,7 +121,7 @@ namespace = None
 def array_namespace(x, api_version):
     """Return the namespace of the Python array API that accepts traced values.
 
-    `array_api_compat` requires one namespace for all arrays of a call; if there are plain ones too, it is theirs.
+    `array_api_compat` requires one namespace for all arrays of a call. If some of them are plain, return theirs.
     """
     np.empty(0).__array_namespace__(api_version=api_version)  # NumPy's own errors
     if var.is_traced(x) and (name := solver()) is not None:

@@ -1,9 +1,9 @@
 """Operators between a traced value and a value of a type that no rule accepts.
 
-An operand of another type is treated as NumPy does [1]_.  A scalar leaves it to the reflected method of that type,
-which gets a Python float unless the type sets ``__array_ufunc__`` or ``__array_priority__``.  An array does so only if
-the type sets one of them; otherwise it converts the other operand to an array, and computes with each element if there
-is no numeric equivalent.
+An operand of another type is treated as NumPy does [1]_.  A scalar leaves the operation to the reflected method of that
+type, which gets a Python float unless the type sets ``__array_ufunc__`` or ``__array_priority__``.  An array does so
+only if the type sets one of them.  Otherwise it converts the other operand to a numeric array, or if that is impossible
+applies the operator element by element.
 If no method exists but plain code would compute a result, the operator raises an error that is also noted at the
 derivative: f could catch Python's own TypeError and silently lose the derivative.
 
@@ -74,7 +74,7 @@ def operate(fun: np.ufunc, left, right):
     is_left = _is_operand(left)
     x, other = (left, right) if is_left else (right, left)
     compute, reflected, sign = _OPERATORS[fun]
-    if is_fraction(other):  # its methods, which are not followed, convert the operand of another type
+    if is_fraction(other):  # its methods are not followed, and would convert the other operand
         return compute(x, float(other)) if is_left else compute(float(other), x)
     if is_left and (is_lifted(x) or var.is_scalar(x) or defers_to(other)):
         method = getattr(type(other), reflected, None)
@@ -145,7 +145,7 @@ def defers_to(other) -> bool:
 
 
 def _by_elements(compute, left, right, is_left):
-    """Apply an operator to each element of an array, as a Python float, and an object.
+    """Apply an operator to an object and each element of an array, taken as a Python float.
 
     Return an array of objects, or of numbers if all results are numbers.
     """

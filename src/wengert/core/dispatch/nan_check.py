@@ -1,6 +1,6 @@
 """Raises at the first NaN in a derivative computation and names the function and line (see `wengert.detect_nan`).
 
-Checked are the value of each call, the tangent returned by each rule, and each adjoint after a cotangent is added.
+It checks the value of each call, the tangent returned by each rule, and each adjoint after a cotangent is added.
 Intermediate results within rules are not checked: a NaN there may be multiplied by an exact 0, which gives 0.
 """
 

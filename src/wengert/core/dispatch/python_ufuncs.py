@@ -1,7 +1,7 @@
 """Calls of ufuncs made by ``numpy.frompyfunc`` or ``numba.vectorize`` with traced arguments, element by element.
 
-The results of NumPy's are object arrays.  Here traced scalars form an array of floats, so that functions and
-methods such as ``astype(float)`` carry the derivative; any other results are object arrays.
+NumPy returns object arrays.  Here traced scalars form an array of floats, so that functions and methods such as
+``astype(float)`` carry the derivative; any other results are object arrays.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _accumulate(fun, f, x, axis=0):
 
 
 def _along(fun, x, axis):
-    """Return the slices of an array along an axis; None is that of the flattened array."""
+    """Return the slices of an array along an axis; ``axis=None`` flattens the array first."""
     if fun.nin != 2 or fun.nout != 1:
         raise ValueError("reduce and accumulate are only supported for binary functions")
     if isinstance(axis, tuple) or not np.size(x):
@@ -91,5 +91,5 @@ def _along(fun, x, axis):
     return list(np.ravel(x) if axis is None else np.moveaxis(x, axis, 0))
 
 
-#: methods of such ufuncs with a rule, as ``method(ufunc, function, *args, **kwargs)``
+#: ufunc methods that have a rule, as ``method(ufunc, function, *args, **kwargs)``
 METHODS = {"accumulate": _accumulate, "reduce": _reduce}

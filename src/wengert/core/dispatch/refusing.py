@@ -3,7 +3,7 @@
 ``decimal.Decimal(x)`` accepts floats by their type and reads the value directly, so a traced scalar cannot intervene.
 If it raises instead, the error is not noted at a derivative, and a function that catches it would silently lose the
 derivative. Code with rebound names calls a proxy, which raises for traced arguments.
-Where a class is neither called nor has an attribute read nor is passed to ``map``, code sees the class itself.
+Code sees the class itself unless it calls the class, reads an attribute of it or passes it to ``map``.
 """
 
 from __future__ import annotations
@@ -47,9 +47,7 @@ class Refusing:
 
 
 class Iterative(Refusing):
-    """Proxy of a function that iterates to convergence: its arguments and the functions given to it have no traced
-    values, as the result would have the derivative of the iteration.
-    """
+    """Proxy of a function that iterates to convergence; raises for traced arguments and traced results of callbacks."""
 
     __slots__ = ()
 

@@ -88,12 +88,12 @@ def made(entries, row, col, shape, cls_):
     return cls_(found if len(shape) == 2 else found.reshape(shape))
 
 
-#: functions of an element that are methods of sparse arrays; all are 0 at 0
+#: methods of sparse arrays that apply a function f with f(0) = 0 to each element
 _ELEMENTWISE = frozenset(
     "arcsin arcsinh arctan arctanh ceil deg2rad expm1 floor log1p rad2deg rint sign sin sinh sqrt tan tanh "
     "trunc".split()
 )
-#: methods that change how the entries are stored, and nothing else
+#: methods that only change how the entries are stored
 _STORAGE = frozenset("check_format eliminate_zeros prune sort_indices sum_duplicates".split())
 
 
@@ -101,18 +101,18 @@ class SparseVar:
     """A sparse array with traced entries, such as the product of a constant sparse array and a traced value.
 
     ``__class__`` is the class that SciPy would return, except when SciPy's own operators test it.
-    Any attribute that is not defined raises an error that says so.
+    Any attribute that is not defined raises an error that says that it is not supported.
 
     Parameters
     ----------
     entries : array of shape (nnz,)
-        Values of the entries; those with the same indices add up.
+        Values of the entries; entries with equal indices add up.
     row, col : array of int of shape (nnz,)
-        Indices of the entries; those of a vector have row 0.
+        Indices of the entries; the entries of a vector are in row 0.
     shape : tuple of int
         Shape of the matrix or vector.
     cls_ : type
-        Class of SciPy that it stands for.
+        The SciPy class that it stands for.
     """
 
     __slots__ = ("_col", "_entries", "_pending", "_row", "cls", "shape")
@@ -228,7 +228,7 @@ class SparseVar:
         self._changed(*self._ordered(self.format == "csc"))
 
     def _untraced(self):
-        """Return SciPy's array of entries that are not traced."""
+        """Return a SciPy array of the entries, which must not be traced."""
         return made(*self.triplets, self.shape, self.cls)
 
     def _compressed(self):
@@ -368,14 +368,14 @@ class SparseVar:
         return np.sum(self._entries[found]) if len(found) else np.zeros((), self._entries.dtype)[()]
 
     def _place(self, i, j):
-        """Return the number of an element in the order of rows."""
+        """Return the row-major index of an element."""
         m, n = self._grid
         if not (-m <= i < m and -n <= j < n):
             raise IndexError(f"index ({i}, {j}) is out of bounds for a sparse array of shape {self.shape}")
         return (i % m) * n + j % n
 
     def __setitem__(self, key, value):
-        """Assign elements: one, or those of slices and index arrays."""
+        """Assign one element, or the elements selected by slices and index arrays."""
         m, n = self._grid
         i, j = key if isinstance(key, tuple) else (0, key) if self.ndim == 1 else (key, slice(None))
         if type(value) is SparseVar or is_sparse(value):
@@ -394,7 +394,7 @@ class SparseVar:
         self._store(np.ravel(places), np.ravel(np.broadcast_to(value, np.shape(places))))
 
     def _store(self, places, values):
-        """Set the elements at distinct or repeated places; the last of repeated ones stays."""
+        """Set the elements at row-major indices; of the values for a repeated index, the last one stays."""
         n = self._grid[1]
         last = len(places) - 1 - np.unique(places[::-1], return_index=True)[1]
         keep = ~np.isin(self._row.astype(np.intp) * n + self._col, places)
@@ -404,7 +404,7 @@ class SparseVar:
         self._canonical("sort_indices")
 
     def _cast(self, values):
-        """Convert values to the dtype of the entries; those stored as integers are truncated."""
+        """Convert values to the dtype of the entries; conversion to integers truncates."""
         dtype = self._entries.dtype
         if values.dtype.kind == "c" and dtype.kind != "c":
             raise TypeError(
@@ -604,7 +604,7 @@ class SparseVar:
 
 
 def _sparse_product(left, right):
-    """Return the product of two sparse arrays as one whose entries are products of pairs of entries."""
+    """Return the product of two sparse arrays as a sparse array; its entries sum products of pairs of entries."""
     if left.ndim == 1 or right.ndim == 1:
         return left @ right.toarray() if type(left) is SparseVar else left.toarray() @ right
     if left.shape[1] != right.shape[0]:

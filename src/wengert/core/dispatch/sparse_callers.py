@@ -1,4 +1,4 @@
-"""Recognition of the methods of SciPy's sparse arrays that look at a traced operand, by the frames of the stack."""
+"""Recognises which method of SciPy's sparse arrays is inspecting a traced operand, from the frames on the stack."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from wengert.features import array_methods
 #: attributes that describe the memory layout, or raise for a traced array
 _DESCRIPTIONS = "shape dtype ndim size itemsize nbytes strides flags device flat base data ctypes".split()
 _DESCRIPTIONS += ["__array_interface__", "__array_struct__"]
-#: methods that NumPy computes by ufuncs, so that ``__array_ufunc__`` of a class changes them
+#: methods that NumPy computes by ufuncs, so that a class can change them through ``__array_ufunc__``
 _BY_UFUNCS = {
     **array_methods(),
     "cumsum": lambda x, axis=None, dtype=None, out=None: _accumulated(np.add, x, axis, dtype, out),

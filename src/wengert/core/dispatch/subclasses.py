@@ -1,12 +1,12 @@
 """Calls of NumPy functions on instances of user-defined subclasses of `numpy.ndarray`.
 
-The class of a result, and the array that its ``__array_finalize__`` gets, are those of NumPy's own call on *samples*:
-plain values seen as instances of classes with the same inheritance and ``__array_priority__``, which note the array
-that they were made from.
+The class of a result, and the array passed to its ``__array_finalize__``, are found by the same call on *samples*:
+plain arrays whose classes have the same inheritance and ``__array_priority__``, and which remember the instance that
+they were made from.
 
-A subclass that redefines methods or operators of `ndarray` may change what NumPy's Python functions compute.  For it
-they run on the instances themselves or, where they convert to plain arrays, on operands; the result is then compared
-with that of plain code.
+A subclass that redefines methods or operators of `ndarray` may change what NumPy's Python functions compute.  These
+functions then run on the instances themselves.  If they convert the instances to plain arrays, they run on operands
+instead, and the result is compared with that of plain code.
 """
 
 from __future__ import annotations
@@ -176,13 +176,13 @@ def array_like(x, array, dtype, **options):
 
 
 def number(x, cls):
-    """Return the argument of a conversion of a traced instance to a Python or NumPy scalar."""
+    """Return the value that ``cls(x)`` converts: the result of the user's own conversion method, or the operand."""
     name = f"__{cls.__name__}__"
     return getattr(x, name)() if overrides(type(x), name) else operand_of(x)
 
 
 def default_ufunc(fun, method, inputs, kwargs):
-    """``ndarray.__array_ufunc__`` where no argument overrides it."""
+    """Implement ``ndarray.__array_ufunc__`` for arguments that do not override it."""
     given = dict(kwargs)
     out = given.pop("out", None)
     if out is not None:
@@ -212,7 +212,7 @@ def _into(out, y):
 
 
 def default_function(fun, args, kwargs):
-    """``ndarray.__array_function__``."""
+    """Implement ``ndarray.__array_function__``."""
     args = tuple(map(as_instance, args))
     given = [x for x in _leaves((args, kwargs)) if isinstance(x, SubclassVar)]
     is_active = any(_is_active(owner(type(x))) for x in given)

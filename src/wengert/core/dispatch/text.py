@@ -70,7 +70,7 @@ def keeps_all_digits(spec: str) -> bool:
 
 
 def is_shown_by_percent(frame) -> bool:
-    """Return whether `frame` executes ``text % values`` to display it, or to few digits."""
+    """Return whether `frame` executes ``text % values`` for display, or with few digits."""
     if not is_remainder_code(frame.f_code.co_code, frame.f_lasti):
         return False
     text = _percent_text(frame)
@@ -82,7 +82,7 @@ def is_shown_by_percent(frame) -> bool:
 
 
 def _percent_text(frame):
-    """Return the left operand of the operator that a frame executes, if it is text that its source leads to."""
+    """Return the left operand of the operator that a frame executes if the source shows that it is text, else None."""
     node = next(reversed(_enclosing_nodes(frame)), None)
     left = node.left if isinstance(node, ast.BinOp) else node.target if isinstance(node, ast.AugAssign) else None
     try:
@@ -164,7 +164,7 @@ def _enclosing_nodes(frame):
 
 
 def _covers(node, place):
-    """Return whether a node covers a source range; if it has no position, as a comprehension, whether a child does."""
+    """Return whether a node, or for a node without a position one of its children, covers a source range."""
     line, end_line, start, end = place
     if not hasattr(node, "lineno"):
         return any(_covers(child, place) for child in ast.iter_child_nodes(node))

@@ -1,4 +1,4 @@
-"""Matrices that methods of SciPy's sparse matrices return, for traced entries."""
+"""The matrices that methods of SciPy's sparse matrices return when their entries are traced."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wengert.errors import UnsupportedFunctionError
 
 
 class TracedMatrix:
-    """A ``numpy.matrix`` of traced elements, which code converts to an array before it computes with it.
+    """A ``numpy.matrix`` of traced elements; code must convert it to an array before computing with it.
 
     Only conversions, transposes and flattening are supported: its operators differ from those of arrays.
     """

@@ -140,13 +140,13 @@ def proxy(ufunc):
 cdef class ScalarFunction(Proxy):
     """A proxy of a function of Python floats, such as ``math.sin``, that also accepts traced values.
 
-    With the rule of a ufunc (`set_rule`) scalars are recorded here.  The function itself computes the value, so that
-    bits and exceptions are those of plain code.
+    After `set_rule`, calls with scalars are recorded here by the kernel of a ufunc.  The function itself computes the
+    value, so that bits and exceptions are those of plain code.
     ``general(*args, **kwargs)`` handles all other calls with arguments that may be traced.
     """
 
     cdef object general
-    cdef bint tells_sign                # of its second argument: math.copysign
+    cdef bint tells_sign                # does the result reveal the sign of the second argument (math.copysign)?
 
     def __cinit__(self, fun, general):
         self.tells_sign = fun.__name__ == "copysign"

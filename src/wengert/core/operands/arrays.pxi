@@ -1,7 +1,7 @@
 # `ArrayVar`, the operand that stands for an array, and its operators.
 
 cdef bint has_sum_entry(ArrayVar x) except -1:
-    """Return whether the sum of all elements is recorded by an entry of its own, without the registry."""
+    """Return whether the sum of all elements bypasses the registry: it has its own tape entry and forward rule."""
     if not is_live(x.buffer) or not is_double(x.v):
         return False
     return tape_of(x.buffer) is not None or is_forward(x.buffer)

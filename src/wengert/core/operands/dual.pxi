@@ -317,7 +317,7 @@ cdef object forward_unary(Kernel u, ArrayVar x):
 
 cdef int forward_side(Kernel u, int side, int form, bint add, char *g, Py_ssize_t span, Py_ssize_t k, object a,
                       object b, cnp.ndarray y, const double *av, const double *bv, cnp.ndarray t) except -1:
-    """Store or add to `t` the tangents of one operand times its partial."""
+    """Write the tangents of one operand times its partial to `t`, or add them if `add` is set."""
     cdef Py_ssize_t n = cnp.PyArray_SIZE(y), j
     cdef double *out = <double *>cnp.PyArray_DATA(t)
     cdef cnp.ndarray p
@@ -419,7 +419,7 @@ cdef object forward_binary(Kernel u, object left, object right, object compute):
 
 
 cdef int spread(object partial, const double *t, Py_ssize_t k, Py_ssize_t n, bint add, double *out) except -1:
-    """Store or add to `out` the partial times the tangents of one scalar."""
+    """Write the tangents of a scalar operand times its partial to `out`, or add them if `add` is set."""
     cdef cnp.ndarray p = <cnp.ndarray>np.ascontiguousarray(partial, dtype=float64)
     cdef const double *pv = <double *>cnp.PyArray_DATA(p)
     cdef Py_ssize_t i, j, step = 1 if cnp.PyArray_SIZE(p) == n else 0

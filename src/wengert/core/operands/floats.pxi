@@ -1,9 +1,9 @@
 # Traced Python floats, with the semantics of Python's operators instead of NumPy's.
 #
-# They are the inputs of a recording that are floats, and in any derivative the results of `float` and `math`.
-# Operators on Python floats and ints return a Python float, comparisons a plain bool. Where Python would raise or
-# return a complex number, so do they, except that a guard or `levels.end_recording` ends a recording. Combined with
-# operands, NumPy scalars and arrays, a Python float follows NumPy's promotion: float32 stays float32.
+# They are the float inputs of a recording and, in any derivative, the results of `float` and `math`. Operators on
+# Python floats and ints return a Python float, comparisons a plain bool. They raise or return a complex number where
+# Python does; a recording ends there instead, by a guard or `levels.end_recording`. Combined with operands, NumPy
+# scalars and arrays, a Python float follows NumPy's promotion: float32 stays float32.
 
 cdef extern from "float.h":
     double DBL_MAX
@@ -41,7 +41,7 @@ cdef bint is_input(object x):
 
 
 cpdef object given_float(x):
-    """Convert a scalar input of a recording whose argument is a Python float."""
+    """Wrap a traced scalar as a traced Python float; unlike `float_of`, also an input of a recording."""
     global holds_floats
     cdef FloatVar y
     holds_floats = True
@@ -68,7 +68,7 @@ cdef tuple COMPARISONS = ("__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__g
 
 
 cdef bint compares_as_float(object x, int op):
-    """Return whether `x` is an instance of a subclass of ``float`` without a comparison of its own."""
+    """Return whether `x` is a float, perhaps of a subclass, whose class does not override the comparison `op`."""
     if not PyFloat_Check(x) or isinstance(x, np.generic):
         return False
     name = COMPARISONS[op]
@@ -118,7 +118,7 @@ cdef object complex_of(object x):
 
 
 cpdef int check_finite(y, str text, left, right=None) except -1:
-    """On a recording tape, guard a result that Python computes without raising wherever it is finite."""
+    """On a recording tape, guard that a result is finite; where it is not, Python would raise."""
     cdef double v
     if not recordings or recording_level(y) is None:
         return 0
@@ -140,8 +140,8 @@ cdef object mixed_float_operator(object fun, object left, object right, int op=-
 
 
 cdef object exponent(FloatVar x):
-    """Return the exponent of an array: a plain float if it is an input for which ``**`` does not call ``np.power``."""
-    if not is_input(x.x):       # a computed one has a derivative, which a constant would lose
+    """Return the exponent of an array; an input in `POWERS`, for which ``**`` avoids ``np.power``, as a plain float."""
+    if not is_input(x.x):       # a computed exponent has a derivative, which a constant would lose
         return x
     for c in POWERS:
         if x == c:

@@ -134,10 +134,10 @@ cdef object compare_scalar(object x, Level level, double a, object other, int op
     return true if answer else false
 
 
-# ---- methods that the operand classes share; only methods without a slot in the type can be shared
+# ---- methods shared by the operand classes (a method with a type slot cannot be shared)
 
 def itself(x, memo=None):
-    """Return the operand itself: a scalar cannot change, so that it is its own copy, real part and transpose."""
+    """Return the operand itself: a scalar is immutable, so it is its own copy, real part and transpose."""
     return x
 
 

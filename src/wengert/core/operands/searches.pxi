@@ -1,15 +1,15 @@
-# Detects root finding by loops. Bisection moves constants until a traced residual vanishes: the loop makes the residual
-# zero whatever the parameters are, but the derivative of the last residual is not zero, so that of the root is wrong.
+# Detects loops that find a root. Bisection moves plain floats until a traced residual vanishes. The residual at the
+# root is zero for all parameters, but its recorded derivative is not: the derivative of the root itself is missing.
 #
-# A `Search` watches the comparisons at one instruction. If the differences of the two sides shrink geometrically and
-# their derivatives do not, at a comparable rate, the derivative is lost. Iterations that carry the derivative, such as
-# Newton's and fixed-point iterations, shrink both (Gilbert 1992; Griewank and Walther 2008, chapter 15).
+# A `Search` watches the comparisons at one instruction. If the differences of the two sides shrink geometrically but
+# their derivatives do not shrink at a comparable rate, the derivative is lost. Iterations that carry the derivative,
+# such as Newton's and fixed-point iterations, shrink both (Gilbert 1992; Griewank and Walther 2008, chapter 15).
 #
-# Most comparisons cost two subtractions: only one whose sides are close, relative to recent differences, is watched.
+# A comparison joins its search only if its sides are close relative to recent differences, so most cost little.
 #
-# A search of few steps does not contract enough for that. At the first comparisons of a derivative the local variables
-# are examined instead: if comparisons of traced values halve an interval of plain floats (a `Bracket`), the interval
-# and the root in it have derivative 0. Instructions without such variables are remembered, and cost a look-up.
+# A short search does not contract enough for this test. The first comparisons of a derivative therefore examine the
+# local variables: if comparisons of traced values halve an interval of plain floats (a `Bracket`), the interval and the
+# root in it have derivative 0. An instruction known to have no such variables costs only a table look-up.
 
 cdef extern from "Python.h":
     ctypedef struct PyFrameObject
@@ -20,14 +20,14 @@ cdef extern from "Python.h":
     void Py_DECREF(PyObject *x)
 
 cdef enum:
-    BLOCK = 4                   # differences fluctuate: blocks of this length are compared, by their maxima
+    BLOCK = 4                   # comparisons in a block; maxima of blocks are compared, since differences fluctuate
     WINDOW = 12                 # three blocks
     MIN_STREAK = 3              # successive windows that must contract
-    FREE = 8                    # comparisons of a derivative before any is watched
+    FREE = 8                    # the first comparisons of a derivative are not watched
     SITES = 64                  # size of the table of searches, a power of two
     PERIOD = 64                 # comparisons after which old differences no longer count
     MAX_COMPARED = 4096         # elements of an array that are compared with the other side
-    EARLY = 64                  # local variables are examined at this many comparisons, first and after a new place
+    EARLY = 64                  # local variables are examined at the first comparisons, and at this many after each one
     SAMPLING = 8                # and later at one in this many, a power of two
     MAX_EXAMINED = 1024         # examinations in a derivative
     PLACES = 1024               # size of the table of instructions, a power of two
@@ -45,7 +45,7 @@ cdef double FINAL_CONTRACTION = 1e6     # enough to tell rates of convergence ap
 @cython.final
 @cython.no_gc
 cdef class Search:
-    """The comparisons at one instruction, since the last time that its two sides moved apart."""
+    """The comparisons at one instruction since its two sides last moved apart."""
 
 
 @cython.final
@@ -58,8 +58,8 @@ cdef class Watch:
     cdef Py_ssize_t early               # local variables are examined up to this comparison
     cdef double peak, earlier           # largest differences in this and in the last period
     cdef list searches
-    cdef list found                     # searches that contracted and began again
-    cdef dict brackets                  # place -> search whose local variables may shrink, or None
+    cdef list found                     # searches that contracted and were restarted
+    cdef dict brackets                  # place -> search whose local variables may bracket a root
     cdef bint contracts                 # did any search contract?
 
     def __cinit__(self):
@@ -79,7 +79,7 @@ cdef int turn_to(Level level) except -1:
             watch = other
             return 0
     for other in watches:
-        other.brackets = None       # brackets of derivatives that ended by an error, or that enclose this one
+        other.brackets = None       # they belong to derivatives that ended with an error, or that enclose this one
     watch = Watch.__new__(Watch)
     watch.level = level
     if len(watches) > 3:
@@ -119,7 +119,7 @@ cdef inline bint differs_little(double difference) noexcept:
 
 
 cdef object running_code(int *last):
-    """Return the running code, and set the offset of its instruction; None outside of code and in passive blocks."""
+    """Return the running code and set `last` to its instruction; None outside Python code and in passive blocks."""
     cdef PyFrameObject *frame = PyEval_GetFrame()
     cdef PyObject *code
     if frame == NULL or is_in_passive_block(watch.level):
@@ -137,7 +137,7 @@ cdef inline size_t slot_of(object code, int last, size_t size) noexcept:
 
 
 cdef Search search_here():
-    """Return the search at the running instruction of user code; None elsewhere: in rules, and in passive blocks."""
+    """Return the search at the running instruction, or None outside user code and in passive blocks."""
     cdef Search found
     cdef size_t slot
     cdef int last
@@ -180,7 +180,7 @@ cdef double largest(Sample *samples, int first, int count, bint slopes) noexcept
 
 
 cdef int add_sample(Search search, Sample sample) except -1:
-    """Append a comparison to its search."""
+    """Append a comparison to its search and test whether the search contracts."""
     cdef Sample window[12]
     cdef double a, b, c, recent = largest(search.samples, 0, <int>min(search.n, WINDOW), False)
     cdef int i
@@ -197,7 +197,7 @@ cdef int add_sample(Search search, Sample sample) except -1:
         search.integers.append(local_integers())
         search.over_table = search.n == 8 and is_index_search(search.integers)
     if sample.difference * MIN_CONTRACTION > recent:
-        search.streak = 0               # the common case, which a closer look would confirm
+        search.streak = 0               # no contraction, which is the common case
         return 0
     if search.n < WINDOW or search.is_final:
         return 0
@@ -220,7 +220,7 @@ cdef int add_sample(Search search, Sample sample) except -1:
 
 
 cdef int note_speed(Search search, double difference) except -1:
-    """Note whether convergence is superlinear, as that of Newton's method: two steps, the second far better."""
+    """Note whether convergence is superlinear, as in Newton's method: of two steps, the second shrinks far more."""
     cdef double last, other
     if search.fast and difference > 3 * search.fast:
         search.fast = 0.0
@@ -233,7 +233,7 @@ cdef int note_speed(Search search, double difference) except -1:
 
 
 cdef int restart(Search search) except -1:
-    """Forget the comparisons of a search, which begins again; keep what it found."""
+    """Restart a search; if it contracted, keep a copy of it in ``watch.found``."""
     cdef Search old
     if search.contracts and len(watch.found) < SITES:
         old = Search.__new__(Search)
@@ -255,7 +255,7 @@ cdef dict local_integers():
 
 
 cdef bint is_index_search(list samples) except -1:
-    """Return whether one of the integers in three samples halves its steps, unlike a counter or a flag."""
+    """Return whether an integer moves by unequal steps, as a bisected index does, unlike a counter or a flag."""
     for name, x in samples[0].items():
         if name in samples[1] and name in samples[2]:
             one, other = samples[1][name] - x, samples[2][name] - samples[1][name]
@@ -271,10 +271,10 @@ cdef class Place:
     """An instruction that compares traced values."""
 
     cdef PyObject *code                 # NULL once the code is gone
-    cdef object ref                     # weak, since code that runs once must not stay here
+    cdef object ref                     # weak, so that code which runs once can be freed
     cdef int last
     cdef bint is_users
-    cdef int misses                     # derivatives in which the local variables did not shrink
+    cdef int misses                     # derivatives in which no bracket was confirmed
 
     def forget(self, _):
         self.code = NULL
@@ -285,7 +285,7 @@ cdef list places = [None] * PLACES
 
 
 cdef Search bracket_here():
-    """Return the search at the running instruction if the local variables there may bracket a root, else None."""
+    """Return the search at the running instruction if its local variables may bracket a root, else None."""
     cdef Place place
     cdef Search found
     cdef size_t slot
@@ -334,7 +334,7 @@ cdef int add_to_bracket(Search search, Sample sample, list outcome) except -1:
             search.contracts = False
         search.n = MAX_BRACKETED
         return 0
-    for i in range(k, BLOCK):                   # the first samples, and the last ones
+    for i in range(k, BLOCK):                   # the tail begins with the first samples and ends with the last
         search.tail[i] = sample
     for i in range(2 * BLOCK, 3 * BLOCK):
         search.tail[i] = search.tail[i + 1] if k > 0 and i + 1 < 3 * BLOCK else sample
@@ -348,7 +348,7 @@ cdef int add_to_bracket(Search search, Sample sample, list outcome) except -1:
 
 
 cdef tuple local_floats():
-    """Return the floats, integers and arrays of floats among the local variables, as lists, and names of traced ones.
+    """Return the local variables that are floats, integers or float arrays, as lists, and the names of traced ones.
 
     The attributes of `self` count as local variables.
     """
@@ -373,14 +373,14 @@ cdef tuple local_floats():
 
 
 cdef list first_elements(object x):
-    """Return the first elements of an array as a list, a scalar as a list of one."""
+    """Return the first elements of an array as a list; a scalar becomes a list of one."""
     return np.ravel(x)[:MAX_ELEMENTS].tolist()
 
 
 # ---- comparisons of scalars
 
 cdef int watch_scalars(object x, object other, double difference) except -1:
-    """Add a comparison of a traced scalar with a scalar to its search, and to that of its bracket."""
+    """Add a comparison of a traced scalar with a scalar to the search and the bracket at its instruction."""
     cdef Sample sample
     cdef Search search
     if is_examined():
@@ -397,7 +397,7 @@ cdef int watch_scalars(object x, object other, double difference) except -1:
 
 
 cdef int set_scalar_sample(Sample *sample, object x, object other, double difference) except -1:
-    """Describe a comparison of a traced scalar with a scalar."""
+    """Fill in the sample for a comparison of a traced scalar with a scalar."""
     cdef Level level
     cdef double t
     cdef Py_ssize_t j
@@ -423,7 +423,7 @@ cpdef int watch_comparison(object left, object right) except -1:
     """Add a comparison of operands to its search."""
     try:
         watch_operands(as_numpy(left), as_numpy(right))
-    except LevelError:              # the comparison itself raises, or not
+    except LevelError:              # the comparison itself decides whether to raise
         pass
     return 0
 
@@ -467,7 +467,7 @@ cdef int watch_operands(object left, object right) except -1:
 
 
 cdef double distance(object a, object b) except? -1.0:
-    """Return the largest distance of two arrays; NaN if they are not floats, or large."""
+    """Return the largest absolute difference of two arrays, or NaN if they are not floats or have too many elements."""
     cdef const double *x
     cdef const double *y
     cdef double c = 0.0, found = 0.0, d
@@ -504,7 +504,7 @@ cdef double distance(object a, object b) except? -1.0:
 
 
 cdef int add_slope(Level level, Sample *sample, object left, object right) except -1:
-    """Set the derivative of a difference of arrays: its slot on a tape is that of a weighted sum."""
+    """Set the slope of a difference of arrays; on a tape, set the slot of a weighted sum of that difference."""
     difference = left - right
     if level.kind == FORWARD:
         sample.slope = np.max(np.abs(tangents_of(difference)), initial=0.0)
@@ -516,12 +516,12 @@ cdef int add_slope(Level level, Sample *sample, object left, object right) excep
     return 0
 
 
-# ---- the searches of a derivative that ends
+# ---- checks when a derivative ends
 
 cpdef bint has_searches(Level level) except -1:
-    """Return whether the comparisons of a derivative contracted, so that the derivative may warn when it ends.
+    """Return whether any search of a derivative contracted, so that its end may warn.
 
-    If they did not, drop what was noted of local variables.
+    If none did, drop the brackets of the derivative.
     """
     cdef Watch other
     for other in watches:
@@ -533,7 +533,7 @@ cpdef bint has_searches(Level level) except -1:
 
 
 cdef list contracted(Level level):
-    """Return the searches of a derivative that contracted, and forget them."""
+    """Return the contracted searches of a derivative, and forget all its searches."""
     cdef Search search
     turn_to(level)
     found = [*(watch.brackets or {}).values(), *(watch.searches or ()), *(watch.found or ())]
@@ -544,12 +544,12 @@ cdef list contracted(Level level):
 
 
 cpdef bint take_searches(Level level) except -1:
-    """Return whether the comparisons of a derivative contracted, and forget them."""
+    """Return whether any search of a derivative contracted, and forget its searches."""
     return has_searches(level) and bool(contracted(level))
 
 
 cdef int samples_of(Search search, Sample **samples) noexcept:
-    """Set pointers to the samples whose slopes decide: both ends of the tail, the first and the last comparison."""
+    """Set pointers to the samples that `is_lost` reads: both ends of the tail, and the first and last comparison."""
     cdef int i
     for i in range(BLOCK):
         samples[i] = &search.tail[i]
@@ -560,7 +560,7 @@ cdef int samples_of(Search search, Sample **samples) noexcept:
 
 
 cdef bint is_lost(Search search) noexcept:
-    """Return whether the differences of a search vanish and their derivatives do not."""
+    """Return whether the differences of a search vanish but their derivatives do not."""
     cdef double a = largest(search.tail, 0, BLOCK, False), c = largest(search.tail, 2 * BLOCK, BLOCK, False)
     cdef double slope_a = largest(search.tail, 0, BLOCK, True), slope_c = largest(search.tail, 2 * BLOCK, BLOCK, True)
     cdef double first = search.first.slope, last = search.samples[(search.n - 1) % WINDOW].slope
@@ -576,8 +576,8 @@ cdef bint is_lost(Search search) noexcept:
 cdef bint is_enclosed_root(Search search) noexcept:
     """Return whether the root in an interval of plain floats depends on the inputs of the derivative.
 
-    It does not if the residual is a product of a function of the inputs and one of the point: then the differences of a
-    comparison and their derivatives have a constant ratio.
+    It does not if the residual is a product g(inputs) * h(point). Then the derivative of each difference is the same
+    multiple of the difference.
     """
     cdef double ratio, low = INFINITY, high = 0.0
     cdef int i
@@ -592,7 +592,7 @@ cdef dict harmless = {}             # (code, instruction) -> how often its searc
 
 
 cdef bint is_known(Search search) except -1:
-    """Return whether a search has kept its derivative so often that it is not examined this time."""
+    """Return whether to skip this search: one that keeps its derivative is checked ever less often."""
     cdef Py_ssize_t times = harmless.get((search.code, search.last), 0)
     return times & (times - 1) != 0 and note_harmless(search)
 
@@ -606,7 +606,7 @@ cdef bint note_harmless(Search search) except -1:
 
 
 cdef bint check_search(Level level, Search search) except -1:
-    """Warn if the derivative of a search, whose slopes are known, is lost; return whether it is."""
+    """Warn if a search with known slopes lost the derivative; return whether it did."""
     if is_lost(search):
         levels.warn_search(level.name, *frames.file_and_line((search.code, search.last)), level)
         return True
@@ -616,7 +616,7 @@ cdef bint check_search(Level level, Search search) except -1:
 
 
 cpdef int check_forward(Level level) except -1:
-    """Warn about the searches of a derivative in forward mode that lost it."""
+    """Warn if a search lost a derivative of forward mode."""
     if has_searches(level):
         for search in contracted(level):
             if check_search(level, <Search>search):
@@ -625,6 +625,6 @@ cpdef int check_forward(Level level) except -1:
 
 
 cpdef list lost_searches(Level level):
-    """Return file and line of the searches of a derivative in forward mode that lost it."""
+    """Return the file and line of each search that lost a derivative of forward mode."""
     cdef Search search
     return [frames.file_and_line((search.code, search.last)) for search in contracted(level) if is_lost(search)]

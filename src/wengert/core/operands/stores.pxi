@@ -107,15 +107,15 @@ cdef int store(Buffer buffer, cnp.ndarray view, object key, object value) except
 
 
 def note_windows(x, places, windows):
-    """Let `windows`, copies of the elements at `places` of `x`, follow later stores into the memory of `x`.
+    """Update `windows`, copies of the elements of `x` at `places`, after each later store into the memory of `x`.
 
-    So they are views, as those of NumPy are, except that they cannot be written to.
+    They then behave like the views that NumPy returns, except that they are read-only.
     """
     cdef Buffer buffer
     if type(x) is ArrayVar and type(windows) is ArrayVar:
         buffer = (<ArrayVar>x).buffer
         noted = [entry for entry in buffer.windows or () if entry[0]() is not None]
-        view = (<object>(<ArrayVar>windows).v)[...]     # of which the caller cannot make a read-only array
+        view = (<object>(<ArrayVar>windows).v)[...]     # stays writeable if the caller's array does not
         buffer.windows = [*noted, (weakref.ref((<ArrayVar>windows).buffer), view, (<ArrayVar>x).v, places)]
 
 

@@ -37,7 +37,7 @@ cdef struct Sample:             # a comparison in a loop that may find a root: s
     int32_t left, right         # slots of a tape, or -1
 
 
-cdef class Search:              # the comparisons at one instruction, since the last one whose sides were further apart
+cdef class Search:              # comparisons at one instruction since the two sides last moved apart
     cdef object code
     cdef int last
     cdef bint is_users                  # is it code of the user?
@@ -45,20 +45,20 @@ cdef class Search:              # the comparisons at one instruction, since the 
     cdef double reference               # largest difference
     cdef Sample first
     cdef Sample samples[12]             # ring
-    cdef Sample tail[12]                # a window that contracts linearly, the oldest first
+    cdef Sample tail[12]                # the last window that contracted linearly, oldest sample first
     cdef bint contracts                 # whether `tail` is set
     cdef int streak                     # number of successive windows that contract
-    cdef bint is_final                  # whether `tail` suffices
+    cdef bint is_final                  # is the contraction up to `tail` large enough to decide?
     cdef double fast                    # the difference at which convergence became superlinear, or 0
     cdef list integers                  # local variables of the first comparisons
     cdef bint over_table                # is an integer index bisected?
-    cdef object place                   # of a bracket: its instruction
+    cdef object place                   # of a bracket: the `Place` of its instruction
     cdef object bracket                 # `brackets.Bracket` of the local variables, or None
     cdef bint is_traced                 # is an end of the bracket traced?
 
 
 cdef enum:
-    DIRECTIONS = 10             # number of samples of a search whose slopes decide
+    DIRECTIONS = 10             # samples of a search whose slopes decide whether it lost the derivative
 
 
 cdef object unary(Kernel u, object operand)

@@ -59,8 +59,8 @@ cdef extern from *:
         if (type->tp_as_sequence) type->tp_as_sequence->sq_item = NULL;
         PyType_Modified(type);
     }
-    /* Arrays are not instances of `collections.abc.Hashable`, which reads the dictionary of the class; the slot stays,
-       since it hashes traced scalars kept as arrays of no dimensions, and says what is wrong with others. */
+    /* Set `__hash__` to None in the class dictionary, where `collections.abc.Hashable` looks it up: arrays are not
+       hashable. The slot stays: it hashes 0-d arrays that stand for scalars, and raises an error for other arrays. */
     static int wg_not_hashable(PyTypeObject *type) {
         int failed = PyDict_SetItemString(type->tp_dict, "__hash__", Py_None);
         PyType_Modified(type);
@@ -215,7 +215,7 @@ cdef int make_clean(Buffer buffer) except -1:
 
 
 cdef int return_to_outer(Buffer buffer) except -1:
-    """Return a buffer whose derivative has ended to the enclosing level, since it is about to be overwritten."""
+    """Hand a buffer whose derivative has ended back to the enclosing level before it is overwritten as a whole."""
     cdef Buffer under
     while buffer.level is not None and buffer.level.tape == NULL and not buffer.level.live:
         if type(buffer.under) is not Buffer:
@@ -230,7 +230,7 @@ cdef int return_to_outer(Buffer buffer) except -1:
 
 
 cdef inline bint is_live(Buffer buffer) except -1:
-    """Return whether the buffer carries a derivative. An ended one counts while another runs: its use is an error."""
+    """Return whether the buffer carries a derivative; an ended one counts while another runs: its use is an error."""
     if buffer.level is None:
         return False
     if (buffer.level.tape == NULL and not buffer.level.live and has_ended(buffer.level)

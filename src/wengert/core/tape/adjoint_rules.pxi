@@ -1,6 +1,6 @@
-# Adjoint rules of array entries: each takes the adjoint of an entry's result and adds to those of its operands.
-# Elementwise entries multiply by their partial in the C kernels of ``sweep.c``, whole arrays or row by row, or else in
-# NumPy; calls run the pullback of their registry row (Griewank and Walther 2008, section 3.2).
+# Adjoint rules of array entries: each takes the adjoint of an entry's result and adds to the adjoints of its operands.
+# Elementwise entries multiply by their partial: in the C kernels of ``sweep.c`` where the layout allows it, else in
+# NumPy. Calls run the pullback of their registry row (Griewank and Walther 2008, section 3.2).
 
 cdef extern from "sweep.h" nogil:
     void wg_pull(int form, int op, int side, int add, Py_ssize_t n, const double *g, const double *a, const double *b,
@@ -17,7 +17,7 @@ cdef enum:
     COTANGENT, ADJOINT, OF_A, OF_B, OF_Y
 
 cdef enum:
-    MIN_RANK_ONE = 256      # size of a matrix from which a cotangent of rank one is added without a temporary
+    MIN_RANK_ONE = 256      # elements of a matrix; to larger ones a rank-one cotangent is added without a temporary
 
 cdef struct Rows:                       # current row of each of these arrays
     char *at[5]                         # address of its first element
@@ -85,7 +85,7 @@ cdef int pull_operand(Tape tape, Node node, int side, char *g, Py_ssize_t gspan,
         fast, form = kernel_operands(tape, node, y, scalars, operands)
     else:
         operands[0] = operands[1] = <double *>g     # the partial is constant: any readable memory will do
-    # Only a view descriptor is left of this operand; the kernel ignores it, so any readable memory will do.
+    # The kernel does not read operands that are kept only as view descriptors: any readable memory will do.
     yv = <double *>g if node.descriptors & WG_Y else <double *>cnp.PyArray_DATA(y)
     if node.descriptors & WG_A:
         operands[0] = <double *>g
@@ -146,7 +146,7 @@ cdef bint pull_rows(Tape tape, Node node, int side, char *g, Py_ssize_t gspan) e
 
 
 cdef bint find_rows(Tape tape, Node node, int side, int reads, Rows *rows, double *scalars):
-    """Find the address or the scalar of an operand that a partial reads; False if its rows are not contiguous."""
+    """Set the address of an array or scalar that the partial reads; return False if its rows are not contiguous."""
     cdef cnp.ndarray array = node.b if side else node.a
     if not reads & (WG_B if side else WG_A):
         return True
@@ -424,7 +424,7 @@ cdef int pull_loop(Tape tape, Node node, Py_ssize_t i) except -1:
 
 
 cdef object cotangent_at(Tape tape, Buffer buffer, cnp.ndarray view, int32_t slot):
-    """Copy of the cotangent of a loop's result, or None if it is 0; the adjoint of an array is dropped."""
+    """Return a copy of the cotangent of a loop's result, or None if it is 0; drop the adjoint of an array."""
     cdef double *row
     cdef cnp.ndarray c
     if buffer is not None:
@@ -469,7 +469,7 @@ cdef bint is_cheap(int op, Py_ssize_t n) noexcept:
 
 
 cdef object move_out(object target, Node node):
-    """Return the adjoint at an advanced index and set it to 0; for a repeated index it belongs to the last store."""
+    """Return the adjoint at an advanced index and set it to 0; of a repeated index only the last write gets it."""
     cotangent = target[node.key]
     target[node.key] = 0
     return cotangent if node.args is None else np.where(node.args[0], cotangent, 0)

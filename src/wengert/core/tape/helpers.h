@@ -1,7 +1,7 @@
-/* C functions that the rows of kernels.h call, which includes this file.
+/* C functions called by the rows of kernels.h, which includes this file.
  *
  * sweep.c includes it again for the text of each function, which code generators translate (codegen/kernels.py). They
- * read definitions of variables, assignments, `if (...) return ...;` and `return ...;`.
+ * understand only definitions of variables, assignments, `if (...) return ...;` and `return ...;`.
  */
 
 #include <math.h>
@@ -30,7 +30,7 @@ WG_HELPER(double wg_pow_b(double a, double y) { return y == 0.0 ? 0.0 : y * log(
 /* 1 for the larger operand, 1/2 for a tie, NaN if an operand is NaN. */
 WG_HELPER(double wg_larger(double a, double b) { return a > b ? 1.0 : a < b ? 0.0 : a == b ? 0.5 : NAN; })
 
-/* As above, for fmax and fmin, which ignore a NaN operand; s is 1 for fmax, -1 for fmin. */
+/* Partial of fmax (s = 1) or fmin (s = -1) with respect to a; these functions ignore a NaN operand. */
 WG_HELPER(double wg_larger_number(double a, double b, double s) {
     if (a != a) return b != b ? NAN : 0.0;
     if (b != b) return 1.0;
@@ -47,8 +47,8 @@ WG_HELPER(double wg_expit_partial(double a) {
     return t / ((1.0 + t) * (1.0 + t));
 })
 
-/* exp(-a*a), corrected for the rounding error of a*a, which would cost a*a ulp. The error is computed from a split of a
- * into two halves (Dekker 1971), since loops with fma are not vectorised where it is a function call. */
+/* exp(-a*a), corrected for the rounding error of a*a, which would cost a*a ulp. The error is computed by splitting a
+ * into two halves (Dekker 1971): where fma is a function call, loops with it are not vectorised. */
 WG_HELPER(double wg_gauss(double a) {
     const double x = a * a < 800.0 ? a : 0.0, s = x * x;
     const double t = 134217729.0 * x, high = t - (t - x), low = x - high;
@@ -101,7 +101,7 @@ WG_HELPER(double wg_arctanh_second(double a) {
     return 2.0 * a * p * p;
 })
 
-/* -t (1 - t) / (1 + t)**3 with t = exp(-|a|), times the sign of a; 1 - t by its series for small |a|, as it cancels */
+/* -t (1 - t) / (1 + t)**3 with t = exp(-|a|), times the sign of a; for small |a|, where 1 - t cancels, by its series */
 WG_HELPER(double wg_expit_second(double a) {
     const double x = fabs(a), q = x * x, t = exp(-x);
     /* even and odd powers of (1 - t) / x in parallel, unrolled because a loop would not be vectorised */

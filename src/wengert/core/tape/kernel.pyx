@@ -33,7 +33,7 @@ cdef extern from "fenv.h" nogil:
 
 
 cdef bint is_users():
-    """Return whether code of the user calls a ufunc, and not a rule, whose warnings mean nothing to the user."""
+    """Return whether the user's code calls the ufunc; warnings in derivative rules would mean nothing to the user."""
     return not str(sys._getframe().f_globals.get("__name__")).startswith("wengert.")
 
 
@@ -68,7 +68,7 @@ cdef class Kernel:
         return self.found
 
     cdef double value1(self, double a) except? -1.0:
-        """The ufunc of one double."""
+        """Apply the ufunc to one double."""
         cdef char *args[2]
         cdef cnp.npy_intp n = 1
         cdef cnp.npy_intp steps[2]
@@ -84,7 +84,7 @@ cdef class Kernel:
         return y
 
     cdef double value2(self, double a, double b) except? -1.0:
-        """The ufunc of two doubles."""
+        """Apply the ufunc to two doubles."""
         cdef char *args[3]
         cdef cnp.npy_intp n = 1
         cdef cnp.npy_intp steps[3]

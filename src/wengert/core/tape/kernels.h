@@ -14,15 +14,15 @@
  * WG_A, WG_B and WG_Y say which values a partial reads; the others need not be kept until the sweep.
  *
  * Second partials differentiate the stated expressions of the first ones, at kinks too.
- * A second partial in one operand reads what the first one reads, a mixed one what both first partials read.
- * One that is 0 everywhere is written 0.0 and generates no code.
+ * d2y/da2 reads the same values as dy/da; d2y/dadb reads those of both first partials.
+ * A second partial that is 0 everywhere is written 0.0 and generates no code.
  *
  * Standard C11, as MSVC accepts it; the compiler must not contract a * b + c, or results would depend on the CPU.
  */
 #ifndef WENGERT_KERNELS_H
 #define WENGERT_KERNELS_H
 
-/* By these redeclarations, loops over arrays call glibc's vector functions (at most 4 ulp) instead of libm's. */
+/* With these redeclarations, loops over arrays call glibc's vector functions (at most 4 ulp) instead of libm's. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #include <features.h>
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 22)

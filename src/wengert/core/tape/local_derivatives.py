@@ -87,7 +87,7 @@ class Adjoints:
         return np.stack([np.broadcast_to(np.conj(c if item < 0 else c[item]), shape) for c in found])
 
     def _pulled(self, position):
-        """Cotangent by the rule for real operands: an array, or a list by direction if the row is not stacked."""
+        """Apply the pullback for real operands: an array, or a list with one item per direction if not stacked."""
         if self._conjugate is None:
             self._conjugate = np.conj(self.ybar)
         rest = (self.y, self.args, self.kwargs)

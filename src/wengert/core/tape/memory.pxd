@@ -35,9 +35,9 @@ cdef class Level:                       # identifies the derivative that a value
     cdef readonly Py_ssize_t k          # FORWARD: number of directions
     cdef readonly object doubtful       # FORWARD: a row without derivative, whose tangents are NaN, or None
     cdef object recorder                # NESTED: its tape, until it ends
-    cdef public list refused            # errors deferred until a derivative is taken: (class, text); `levels.remember`
+    cdef public list refused            # errors of traced values, raised if f caught them: (class, text)
     cdef public object spelled          # where a traced value was converted to text, see `levels.spell`
-    cdef readonly str remedy                     # advice in the error about a value that outlived it; None: the default
+    cdef readonly str remedy                     # advice in the error about a value used after its end, or None
 
 
 cdef class Buffer:                      # memory of a traced array, with its adjoint as a shadow
@@ -68,10 +68,10 @@ cdef cnp.ndarray same_layout(cnp.ndarray x)     # a copy with the same strides
 
 
 cdef inline bint is_double(cnp.ndarray x):
-    """float64 in native byte order, aligned."""
+    """Return whether `x` is a float64 array in native byte order, aligned."""
     return cnp.PyArray_TYPE(x) == cnp.NPY_DOUBLE and cnp.PyArray_ISBEHAVED_RO(x)
 
 
 cdef inline bint is_vector(cnp.ndarray x):
-    """Contiguous float64 in C order."""
+    """Return whether `x` is a contiguous float64 array in C order."""
     return is_double(x) and cnp.PyArray_IS_C_CONTIGUOUS(x)

@@ -3,7 +3,7 @@
 """Array memory: pooled blocks, buffers with their shadows, and predicates on memory layouts.
 
 Large arrays come from a pool of freed blocks, because faulting in fresh pages costs more than arithmetic on them.
-A block returns to the pool with its last reference, whoever holds it, so nothing is freed by hand.
+A block returns to the pool with its last reference, whoever holds it, so no code frees one explicitly.
 A `Buffer` is the memory of a traced array; its adjoint is stored in a *shadow* of the same layout.
 """
 
@@ -24,8 +24,8 @@ cdef extern from "numpy/arrayobject.h":
     int PyArray_SetBaseObject(cnp.ndarray array, object base) except -1
 
 cdef enum:
-    CLASSES = 512               # size classes: eight to a power of two
-    SEARCHED = 8                # classes searched for a free block, which is thus at most twice as large
+    CLASSES = 512               # size classes, eight per power of two
+    SEARCHED = 8                # classes searched for a free block, which is thus at most twice as large as needed
 
 cdef size_t POOL_LIMIT = 64 << 20       # bytes
 cdef size_t pool_size = 0
@@ -128,7 +128,7 @@ cdef int empty_pool() except -1:
 @cython.final
 @cython.no_gc
 cdef class Level:
-    """Identifies the derivative that a value belongs to; values that outlive the derivative keep it for the name.
+    """Identifies the derivative that a value belongs to; its name appears in errors, also after the derivative ended.
 
     The outermost derivative works on floats: `REVERSE` has a tape, `FORWARD` propagates tangents.
     Derivatives nested in it work on operands of the enclosing level: `FORWARD` again, or `NESTED`, a tape of operands.
@@ -144,7 +144,7 @@ cdef class Level:
         return self.kind == FORWARD
 
     def __init__(self, str name, int depth, Py_ssize_t k=0, recorder=None):
-        """A forward level with k tangents, or a nested one with its recorder; a tape creates its own."""
+        """Create a forward level with k tangents, or a nested level if `recorder` is given; a tape creates its own."""
         self.kind = FORWARD if recorder is None else NESTED
         self.name = name
         self.depth = depth

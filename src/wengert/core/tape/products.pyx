@@ -1,9 +1,9 @@
 # Indices are computed here, never supplied by a user, and Cython code divides by no user value:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Products in which a factor that is exactly 0 gives 0, also times inf or NaN ("strong zero"), on plain float64 arrays.
+"""Products of plain float64 arrays with strong zero: a factor that is exactly 0 gives 0, even times inf or NaN.
 
-Rules of derivatives consist mostly of such products, and on small arrays a NumPy call costs more than its arithmetic.
-Every function returns None for operands that it does not take; `wengert.registry` then computes with NumPy.
+Derivative rules consist mostly of such products, and on small arrays a NumPy call costs more than its arithmetic.
+Every function returns None for operands that it does not support; `wengert.registry` then computes with NumPy.
 The bits are those that NumPy computes: matrices are multiplied by the inner loop of ``numpy.matmul``.
 """
 
@@ -53,7 +53,7 @@ cpdef object strong_product(a, b):
 
 
 cdef bint is_moderate(object x):
-    """Return whether `x` is a complex or real scalar, or an array of one, whose products are finite."""
+    """Return whether `x` is a scalar, or an array of one element, so moderate that products with it are finite."""
     cdef double *parts
     cdef double value = 0.0
     if is_one_double(x, MAX_BROADCAST, &value):
@@ -106,7 +106,7 @@ cdef object strong_broadcast(cnp.ndarray a, cnp.ndarray b):
             n = 1 if e < 0 else cnp.PyArray_DIM(x, e)
             steps[side][d] = 0 if n == 1 else cnp.PyArray_STRIDE(x, e)
             if n != 1 and shape[d] != 1 and shape[d] != n:
-                return None         # NumPy's own error
+                return None         # NumPy raises its own error
             if n != 1:
                 shape[d] = n
         size *= shape[d]
@@ -137,7 +137,7 @@ cdef object strong_broadcast(cnp.ndarray a, cnp.ndarray b):
 
 
 def strong_matmul(a, b):
-    """Return ``a @ b`` of matrices or vectors, unless it is NaN where an operand is not finite."""
+    """Return ``a @ b`` of matrices or vectors, or None if a NaN in it may come from 0 times infinity."""
     cdef cnp.npy_intp dims[4]
     cdef cnp.npy_intp steps[9]
     cdef cnp.npy_intp shape[2]
@@ -182,5 +182,5 @@ def strong_matmul(a, b):
 
 
 cdef object found_nan(cnp.ndarray a, cnp.ndarray b, cnp.ndarray y):
-    """Return the product if its operands are finite, so that no NaN comes from 0 times infinity."""
+    """Return the product if its operands are finite, since no NaN then comes from 0 times infinity, else None."""
     return y[()] if np.isfinite(a).all() and np.isfinite(b).all() else None

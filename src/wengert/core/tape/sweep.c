@@ -42,8 +42,8 @@ WG_INLINE ptrdiff_t wg_sweep_k(const wg_list *t, ptrdiff_t i, ptrdiff_t stop, do
             for (j = range.low; j < range.high && j < k; j++) shadow[j * step] += g[j];
             break;
         }
-/* Rows of k > 1 directions are added once after the switch, since that code is long, except where the partial is a
- * constant, for which it is short. */
+/* With k > 1, rows are added after the switch, so that this long code is generated only once. A constant partial needs
+ * little code and is handled here. */
 #define WG_PUSH(slot, partial, reads)                                                               \
     p = (partial);                                                                                  \
     if (k != 1 && (reads) == 0)                                                                     \

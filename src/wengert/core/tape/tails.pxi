@@ -1,6 +1,6 @@
-# Tails: a tail continues a tape, its head, and is swept and dropped separately, as one step of a checkpointed loop is.
+# A tail continues a tape, its head, and is swept and dropped separately, for example one step of a checkpointed loop.
 #
-# While it is open it owns the head's arrays, and the levels of all tapes before it point to it.
+# While a tail is open it owns the head's arrays, and the levels of all tapes before it point to it.
 # Its values have their own level, so that using one after the tail is cut raises.
 
 cdef Tape new_tail(Tape tape, str name, bint forgets):
@@ -44,7 +44,7 @@ cdef int hand_over(Tape tape, Tape other) except -1:
 
 
 cdef int cut_tail(Tape tail) except -1:
-    """Drop the tail, unless it was cut already, which makes its values those of an ended derivative."""
+    """Drop the tail unless it was cut already; its values then belong to an ended derivative."""
     cdef Tape head = tail.head, tape = head
     cdef Buffer buffer
     if head is None:

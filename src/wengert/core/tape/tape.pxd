@@ -58,10 +58,10 @@ cdef class Node:                        # an array entry: one primitive, its ope
     cdef list sources                   # and the traced ones: (position, item, buffer, view, slot)
     cdef object key                     # index of a gather or store; the map of a rearrangement; caller of a guard
     cdef bint is_first                  # of a store: the array was clean before, no entry refers to it
-    cdef object saved                   # values overwritten by a store; the plain value that a guard let out
-    # on a recording tape:
+    cdef object saved                   # values overwritten by a store; the plain value that a guard returned
+    # set on recording tapes, and for loops on any tape:
     cdef object compute                 # of a call: the function that computes y; operator.pow for ** on an array;
-    #                                     of a loop, on any tape: the function that sweeps its steps
+    #                                     of a loop: the function that sweeps its steps
 
 
 cdef struct Recent:                     # a loaded element: its buffer and offset, and the slot that holds it
@@ -79,13 +79,13 @@ cdef class Tape:
     cdef list roots                     # buffers without a producing node: inputs, and clean ones stored into
     cdef Py_ssize_t buffers_capacity
     cdef readonly Level level
-    cdef readonly bint recording        # will be replayed: discrete values are entries, plain ones leave guards
+    cdef readonly bint recording        # will be replayed: discrete values are entries, reading a plain value guards it
     cdef readonly list passive          # of a recording tape: ranges of entries whose results carry no derivative
     cdef public object reader           # translates the entries to SSA, so that they can be dropped; or None
     cdef readonly bint is_full          # of a recording tape: the entries should be read now
     cdef Py_ssize_t read_nodes, read_elements       # number of nodes, and of elements in their results, read so far
     cdef int paused                     # number of open passive blocks
-    cdef set active                     # active buffers, and flags of active slots, as far as analysed
+    cdef set active                     # activity analysis so far: active buffers, and a flag for each slot
     cdef bytearray active_slots
     cdef bint has_stores
     cdef Recent recent[64]              # direct-mapped cache of loaded elements, by offset
@@ -103,11 +103,11 @@ cdef class Tape:
     cdef readonly bint has_loops        # an entry stands for steps that are recorded again when swept
     cdef readonly bint has_complex      # a value is or was complex
     # of tails:
-    cdef Tape tail                      # the tape that records in place of this one, or None
+    cdef Tape tail                      # the tape that records instead of this one, or None
     cdef Tape head                      # of a tail: the tape it continues; None once it is cut
     cdef readonly bint forgets          # of a tail: it will be cut without a sweep
     cdef Py_ssize_t mark, nodes_mark, buffers_mark, roots_mark, constants_mark      # where the tail begins
-    cdef Py_ssize_t gap                 # entries from here to the mark were swept already; nothing may refer to them
+    cdef Py_ssize_t gap                 # entries from here to the mark are already swept; nothing may refer to them
 
     cdef int grow(self) except -1
     cdef int32_t grow_constants(self) except -1
@@ -180,7 +180,7 @@ cdef inline int32_t push(Tape tape, int op, int32_t a, int32_t b, double v) exce
 
 
 cdef inline Node new_node(int kind, object row):
-    """Return an array entry whose operands are in no scalar slots."""
+    """Return a new array entry, without scalar operands so far."""
     cdef Node node = Node.__new__(Node)
     node.kind = kind
     node.row = row

@@ -180,12 +180,12 @@ cdef class Tape:
 
     @property
     def is_one_way(self):
-        """Whether only reverse sweeps are possible: with loops, which are recorded again, and with complex values."""
+        """Whether only reverse sweeps are possible: the tape has loops, which are recorded again, or complex values."""
         return self.has_loops or self.has_complex
 
     @property
     def size(self):
-        """Number of entries, for a tail without those of its head."""
+        """Number of entries; a tail does not count those of its head."""
         return self.n - self.mark
 
     @property
@@ -215,14 +215,14 @@ cdef class Tape:
         return 0
 
     cdef int32_t other_constant(self, double c) except -1:
-        """Slow path of `constant`: the array is full, or a tail records in place of this tape."""
+        """Slow path of `constant`: the array is full, or a tail records instead of this tape."""
         cdef Tape recorder = current(self)
         if recorder.nconstants == recorder.constants_capacity:
             recorder.grow_constants()
         return constant(recorder, c)
 
     cdef int32_t number(self, Buffer buffer, cnp.ndarray owner) except -1:
-        """Id of a buffer whose elements are operands of scalar entries; `owner` is any view of it."""
+        """Return the id that scalar entries use for a buffer, assigning one if needed; `owner` is any view of it."""
         cdef Py_ssize_t i = len(self.buffers), capacity
         if buffer.id >= 0:
             return buffer.id
@@ -272,7 +272,7 @@ cdef class Tape:
         return 0
 
     def needs(self, Py_ssize_t elements):
-        """Count doubles that the sweep of the last entry will allocate."""
+        """Add to `elements` the number of doubles that sweeping the last entry will allocate."""
         self.elements += elements
 
     def pause(self):
@@ -531,7 +531,7 @@ cdef class Tape:
         return cnp.PyArray_SimpleNewFromData(1, &k, cnp.NPY_DOUBLE, self.adjoint + i * self.width)
 
     cdef bint target(self, Buffer buffer, cnp.ndarray view, Block given, char **adjoint) except -1:
-        """Set the address of the adjoint of a contiguous view; False if it is new: written, not added to.
+        """Set `adjoint` to the adjoint of a contiguous view; return False if it is new: written, not added to.
 
         `given` is a dead cotangent whose memory a new adjoint of the same size may reuse.
         """
@@ -603,7 +603,7 @@ cdef int add_in_order(cnp.ndarray target, cnp.ndarray total) except -1:
 
 
 cdef enum:
-    MIN_SHARED_BYTES = 512      # bytes: in a recording, copies of smaller constants are not shared
+    MIN_SHARED_BYTES = 512      # a recording does not share copies of smaller constants
 
 
 cdef cnp.ndarray kept_constant(Tape tape, cnp.ndarray x):
