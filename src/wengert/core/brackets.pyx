@@ -46,7 +46,7 @@ cdef class Track:
         return True
 
     cdef bint is_integer(self) except -1:
-        """Return whether the current size is an integer; a root search may begin with integers and go on with floats."""
+        """Return whether the size is still an integer; a root search may begin with integers and go on with floats."""
         return isinstance(self.size[0], int)
 
     cdef bint is_decided(self, list is_upper, list outcome) except -1:

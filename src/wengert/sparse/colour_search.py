@@ -30,7 +30,7 @@ _ALWAYS_TRIED, MAX_ALWAYS_VISITS = ("largest_first", "dsatur"), 5_000_000
 #: visits per nonzero that saving one colour is worth, and the smallest limit on all visits
 VISITS_PER_COLOUR, MIN_VISIT_LIMIT = 10, 20_000_000
 
-#: number of visits that takes noticeable time, and number that no colouring is worth
+#: number of visits that takes noticeable time, and number above which no colouring is worth its time
 SLOW_VISITS, MAX_VISITS = 1_000_000, 400_000_000
 
 #: maximum number of steps of the tabu search
@@ -215,7 +215,7 @@ def _rows(s, method, shape, row_shape, budget):
 
 
 class _Side(_Problem):
-    """Columns that determine the nonzeros `mine` of `s`: two conflict if either has one in a row that both have."""
+    """Columns that determine the nonzeros `mine`: two conflict if they share a row where either has one of these."""
 
     kind = "bidirectional"
 
@@ -324,7 +324,7 @@ class _Symmetric(_Problem):
         sizes = np.diff(s.ptr)
         self.used = sizes > 0
         self.bound = self.enough = _symmetric_bound(s, kind)
-        if kind == "star":  # the bound is loose, and a lattice with as many colours as columns need is rarely improved
+        if kind == "star":  # the bound is loose, and a lattice with as many colours as kind="column" is rarely improved
             self.enough = max(self.bound, int(sizes.max(initial=0)))
         self.worth = VISITS_PER_COLOUR * len(s)
         self.visits = int((sizes * np.minimum(sizes, 64)).sum())

@@ -127,7 +127,7 @@ class Recovery:
 
         Parameters
         ----------
-        products : ndarray, shape (count, m) or (count, n); a tuple of both, by columns and by rows; or flat, as `room`
+        products : ndarray, shape (count, m) or (count, n); a tuple (by columns, by rows); or one flat array, see `room`
             Not modified.
         out : ndarray, shape (nnz,), optional
 
@@ -257,7 +257,7 @@ class _Substitution:
         self.source, self.target, self.diagonal, self.position = source, target, diagonal, position
 
     def solved(self, flat):
-        """Values off the diagonal in that order, followed by those on it."""
+        """Return the off-diagonal values in the order of substitution, then the diagonal values."""
         work = np.array(flat, flat.dtype if flat.dtype.char in "fdFD" else np.result_type(flat, np.float64))
         values = np.empty(len(self.source) + len(self.diagonal), work.dtype)
         work.take(self.diagonal, out=values[len(self.source) :], mode="clip")

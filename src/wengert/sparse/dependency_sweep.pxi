@@ -1,8 +1,8 @@
 # A forward pass over a program that propagates index sets.  Scalar instructions are handled here, array instructions in
 # a subclass.
 #
-# A scalar that is read only once is not given a set: the sets below it are united where they are needed, so that a
-# sum of n terms takes O(n) steps, not O(n**2).
+# A scalar that is read only once gets no set of its own: the sets of its operands are united where it is read. So a sum
+# of n terms takes O(n) steps, not O(n**2).
 
 cdef int WG_POWER = (<Kernel>kernels[np.power]).opcode
 
@@ -13,7 +13,7 @@ cdef enum:
 
 
 cdef inline int differentiable(int op) noexcept:
-    """Bit mask of the operand columns that the value of an instruction has a derivative by: 1 | 2 | 4."""
+    """Bit mask of the operand columns with respect to which an instruction has a derivative: 1 | 2 | 4."""
     if LESS <= op <= ISNAN or op == STOP or op == GUARD:
         return 0
     if op == SELECT:
@@ -69,7 +69,7 @@ cdef class Sweep:
         PyMem_RawFree(self.leaves)
 
     def run(self, list results):
-        """Compute the sets of all values that the results have derivatives by."""
+        """Compute the sets of all values with respect to which the results have derivatives."""
         cdef Py_ssize_t i
         self.find_uses(results)
         self.sets.frames.append(self)
@@ -221,7 +221,7 @@ cdef class Sweep:
         return True
 
     cdef int operands(self, Py_ssize_t i, int32_t *found) noexcept:
-        """The differentiable operands of a scalar instruction."""
+        """Find the differentiable operands of a scalar instruction; return their number."""
         cdef int op = self.code.ops[i], taken
         cdef int columns = differentiable(op)
         if op == WG_MULTIPLY or op == STRONG:       # a product with constant 0 depends on nothing

@@ -45,7 +45,7 @@ from wengert.transforms.costs import (
 #: fraction of nonzeros above which products with all unit vectors take no longer than with a colouring's seeds
 _MAX_DENSITY = 0.75
 
-#: range of the exponent of 2 in the perturbation, in units in the last place, that exposes rounding errors
+#: range of exponents e: perturbations of up to 2**e units in the last place expose rounding errors
 _PERTURBATION_EXPONENTS = 3, 13
 
 #: modes that try direct accumulation; "auto" keeps it only if it is estimated to be faster
@@ -194,7 +194,7 @@ class SparseOperator(operators.Derivative):
         return prefers_ndarray(program._operation_count, program._operation_count + SPARSE_COSTS.zero * zeros)
 
     def _is_dense(self, pattern, colours, f):
-        """Return whether an ndarray is cheaper, if it takes products with all unit vectors on one side."""
+        """Return whether an ndarray is cheaper, computed by products with all unit vectors on one side."""
         if not isinstance(self.sparse, str):
             return False
         m, n = pattern.shape

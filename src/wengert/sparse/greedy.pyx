@@ -25,7 +25,7 @@ import numpy as np
 
 
 def transposed(const int64_t[::1] ptr, const int32_t[::1] idx, Py_ssize_t n):
-    """Pattern of the transpose, and the position of each of its entries in the pattern itself."""
+    """Return the pattern of the transpose, and the position of each of its entries in the given pattern."""
     cdef Py_ssize_t i, p, m = ptr.shape[0] - 1
     out_ptr = np.zeros(n + 1, np.int64)
     out_idx = np.empty(idx.shape[0], np.int32)
@@ -208,7 +208,7 @@ cdef class Conflicts:
         return self.ordered(first, np.zeros(self.size, np.int32), 1)
 
     def dsatur(self, const int32_t[::1] first, Py_ssize_t limit):
-        """DSATUR colouring with colours below `limit`, and its order; the next vertex sees the most colours.
+        """DSATUR colouring with colours below `limit`, and its order; neighbours of the next vertex have most colours.
 
         Ties are broken by `first`.
         The colours that a vertex sees are a bit set of `limit` bits.
@@ -255,7 +255,7 @@ cdef class Conflicts:
         return (result, sequence) if done else None
 
     cdef int64_t reduce(self, int32_t[::1] colour, int32_t[:, ::1] near_of, int32_t k) noexcept nogil:
-        """Give vertices of colours from k on the colour with the fewest conflicts; count neighbours and conflicts."""
+        """Recolour vertices of colours >= k with the fewest conflicts; count neighbours by colour; return conflicts."""
         cdef Py_ssize_t j, count
         cdef int32_t v, w, c
         cdef int64_t conflicts = 0
@@ -283,10 +283,10 @@ cdef class Conflicts:
         return conflicts
 
     def fewer(self, const int32_t[::1] start, Py_ssize_t limit, int64_t steps):
-        """Tabu search from a colouring `start` with more colours: colours below `limit`, or None; and the steps left.
+        """Search for colours below `limit`, from the colouring `start` with more; return them or None, and steps left.
 
-        Vertices of the eliminated colours get others, with conflicts. Then the move that leaves the fewest conflicts is
-        made repeatedly; a vertex may not soon return to a colour that it gave up.
+        Vertices of the eliminated colours get others, with conflicts. Then tabu search repeatedly makes the move that
+        leaves the fewest conflicts; a vertex may not return to a colour that it recently gave up.
         Hertz and de Werra (1987), Using tabu search techniques for graph coloring. doi:10.1007/BF02239976
         """
         cdef Py_ssize_t n = self.size, i, j, count, trouble = 0
@@ -486,7 +486,7 @@ cdef struct Slots:
     int32_t *used                       # number of slots of each vertex
     int32_t *colour
     int64_t *link                       # star: slot at the only neighbour; acyclic: parent in the union-find forest
-    unsigned char *many                 # whether there are several neighbours of this colour
+    unsigned char *many                 # whether several neighbours have this colour
 
 
 cdef inline int64_t slot_of(Slots *s, int32_t w, int32_t c) noexcept nogil:
@@ -598,9 +598,9 @@ def partition_nonzeros(
 ):
     """For each nonzero: 1 if a column product determines it, 0 if a row product does.
 
-    Repeatedly the row or column with the fewest nonzeros left is assigned to the side whose longest row or column grows
-    least. Hossain and Steihaug (1998), doi:10.1080/10556789808805700, and Coleman and Verma (1998),
-    doi:10.1137/S1064827595295349, describe such partitions; this is the minimum nonzero count of the latter.
+    Repeatedly assigns the nonzeros left in the shortest row or the shortest column, whichever increases the longest
+    assigned row or column less. Hossain and Steihaug (1998), doi:10.1080/10556789808805700, and Coleman and Verma
+    (1998), doi:10.1137/S1064827595295349, describe such partitions; this is the latter's minimum nonzero count.
     """
     cdef Py_ssize_t m = ptr.shape[0] - 1, n = t_ptr.shape[0] - 1, nnz = idx.shape[0], left = nnz, p, q
     result = np.full(nnz, 2, np.uint8)                  # 2: not assigned yet

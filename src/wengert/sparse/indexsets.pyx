@@ -3,13 +3,13 @@
 """Index sets for sparsity detection: for each scalar of a program, the set of inputs that it may depend on.
 
 Data
-    Sets       stores all sets consecutively. A set has an integer id and is immutable; equal sets share an id if
-               that is detected cheaply. Set 0 is empty, set j + 1 contains only column j. For second derivatives it
+    Sets       stores all sets consecutively. A set has an integer id and is immutable; equal sets share an id where
+               that is cheap to detect. Set 0 is empty, set j + 1 contains only column j. For second derivatives it
                also stores the pairs of sets whose members interact.
     Sweep      one forward pass over a program: the set of each scalar, and for each array a buffer with the set of each
                element, in memory order
 
-A value that is moved, sliced or gathered is an array of set ids that is moved, sliced or gathered.
+Moving, slicing or gathering an array moves, slices or gathers its set ids in the same way.
 """
 
 cimport numpy as cnp
@@ -317,7 +317,7 @@ cdef class Sets:
             (<Sweep>frame).mark_referenced(new) if isinstance(frame, Sweep) else mark_referenced(frame, new)
         for i in range(self.pairs.count):
             new[<int32_t>(self.pairs.keys[i] >> 32)] = new[<int32_t>(self.pairs.keys[i] & 0xffffffffu)] = 1
-        for i in range(self.count - 1, -1, -1):         # replace dropped supersets by theirs
+        for i in range(self.count - 1, -1, -1):         # replace a dropped superset by its own superset
             s = self.above[i]
             if s >= 0 and not new[s]:
                 self.above[i] = self.above[s]
@@ -349,7 +349,7 @@ cdef class Sets:
     # ------------------------------------------------------------------------------------------ results
 
     def rows(self, const int32_t[::1] sets):
-        """Some sets as the rows of a sparse matrix: indptr and indices."""
+        """Return indptr and indices of a sparse matrix whose rows are the given sets."""
         cdef Py_ssize_t i, size = sets.shape[0]
         cdef int64_t[::1] ends = np.zeros(size + 1, dtype=np.int64)
         for i in range(size):

@@ -91,7 +91,7 @@ def interactions(Sets sets):
 
 cdef int unite_partners(Sets sets, Pairs pairs, Py_ssize_t low, Py_ssize_t high, int64_t[::1] counts,
                         int32_t[::1] rows) except -1:
-    """Return, for each of a block of columns, the union of all sets paired with sets that contain the column."""
+    """Set `rows` for a block of columns: the union of all sets that are paired with a set containing the column."""
     cdef int64_t[::1] ends = np.zeros(high - low + 1, dtype=np.int64)
     cdef int32_t[::1] partners
     cdef int64_t end = 0
@@ -137,7 +137,7 @@ cdef void count_members(Sets sets, int32_t s, int64_t[::1] counts) noexcept:
 
 cdef void enter_partner(Sets sets, int32_t s, int32_t partner, Py_ssize_t low, Py_ssize_t high, int64_t[::1] ends,
                         int32_t[::1] partners) noexcept:
-    """Enter `partner` for the columns of a set between two bounds."""
+    """Enter `partner` at each column of set `s` from `low` to `high` - 1."""
     cdef int64_t first = sets.starts[s], last = sets.starts[s + 1], middle
     cdef int64_t stop = last
     cdef int32_t j

@@ -17,7 +17,7 @@ from wengert.program.swept import Swept
 from wengert.sparse.compression import Recovery
 from wengert.transforms.costs import SPARSE_COSTS
 
-#: seeds of a batch that workers may share
+#: maximum number of seeds in a batch that workers may share
 MAX_SHARED_WIDTH = 8
 
 
@@ -114,8 +114,8 @@ class Matrix(Nonzeros):
 class Compressed(Swept):
     """Products with the seeds of a colouring, for its columns or its rows.
 
-    Workers may share the batches of seeds: ``share(self)`` then returns an object whose method ``outputs`` takes the
-    place of `_outputs`.
+    Workers may share the batches of seeds: ``share(self)`` then returns an object whose method ``outputs`` replaces
+    `_outputs`.
     """
 
     _share: Callable | None = None

@@ -62,7 +62,7 @@ def curvature() -> bytes:
 # ---------------------------------------------------------------------------------------------- selects
 
 
-#: masks of the operands that an elementwise instruction takes, by opcode
+#: by opcode of a select: function that returns the masks of elements taken from each operand
 _SELECTS = {
     opcode: row.selects
     for name, opcode in OPCODES.items()
@@ -229,7 +229,7 @@ class Propagation(Sweep):
             self.values[i] = self.sets.united(buffers, common)
 
     def _buffers(self, v, type):
-        """Buffers in the layout of a type whose union is the sets of an operand, and one set common to all elements."""
+        """Buffers in the layout of a type, and one common set, whose elementwise union gives the sets of an operand."""
         if self.is_scalar(v):
             return [], self.set_of(v)
         given, own = self.stored(v), self.type_of(v)

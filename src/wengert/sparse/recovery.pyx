@@ -1,6 +1,6 @@
 # Index arrays are validated in Python before they reach this module; loops run without the GIL:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Conditions of recovery, the order of substitution, and the comparison of a product; independent of the search.
+"""Checks whether nonzeros can be recovered, orders substitution, and compares products; independent of the search.
 
 Direct recovery: a nonzero (i, j) is read from a product if no other nonzero of row i is in a column of the same colour.
 Substitution: the nonzeros of two colours are the edges of a forest. At a leaf one nonzero is alone in its product, and
@@ -66,7 +66,7 @@ def elimination(
 ):
     """Positions of off-diagonal nonzeros (v, w) in the order of substitution, one per symmetric pair; and a mask.
 
-    The value of (v, w) is that in row v of the product for colour[w], minus those of earlier nonzeros.
+    The value of (v, w) is element v of the product for colour[w], minus earlier nonzeros.
     The mask marks the nonzeros on cycles, which cannot be recovered.
     """
     cdef Py_ssize_t n = ptr.shape[0] - 1, i, p, q, first = 0, last = 0, solved = 0, nnz = idx.shape[0]
@@ -166,7 +166,7 @@ def differing(const index[::1] ptr, const index[::1] indices, const double[::1] 
               const double[::1] exact, double rtol):
     """Number of rows in which the product with `v` differs from `exact`, the first such row, and the product there.
 
-    The tolerance is `rtol` times the sum of magnitudes, or that of `exact`; non-finite values are not compared.
+    The tolerance is `rtol` times max(sum of magnitudes, magnitude of `exact`); non-finite values are not compared.
     """
     cdef Py_ssize_t i, p, m = ptr.shape[0] - 1, count = 0, first = -1
     cdef double total, size, x, of_first = 0.0

@@ -55,7 +55,7 @@ def _bidirectional_complaint(s, rows, columns):
 
 
 def _improper_complaint(s, columns):
-    """Uncoloured vertices, and adjacent vertices of the same colour."""
+    """Describe the first uncoloured vertex, or pair of adjacent vertices of the same colour; None if there is none."""
     p = improper(s.ptr, s.idx, columns)
     if p < 0:
         return None

@@ -1,4 +1,4 @@
-"""Forward mode by registry rows: tangents of the result of a call from those of its operands.
+"""Forward mode by registry rows: computes the tangents of a call's result from the tangents of its operands.
 
 All functions work on plain arrays and on operands of an enclosing level, since they use NumPy functions only.
 The leading axis of tangents runs over the directions.
@@ -58,7 +58,7 @@ def rearranged(index_map, k, sources, y):
 
 
 def pushed(row, operand, t, args, kwargs, y):
-    """Tangents of the result from those of one operand, ``(position, item)``."""
+    """Tangents of the result from the tangents of one operand, given as ``(position, item)``."""
     position = operand[0]
     if position in row.jvps:
         return row.jvps[position](t, y, *args, **kwargs)

@@ -3,11 +3,11 @@
 
 The tape of an outermost derivative works on plain values and is fast; this one works at any depth.
 A value of this level is an operand of the enclosing level, or plain if it is constant there.
-Registry rules run on such operands and adjoints are such operands, so the enclosing level records the sweep, and
+Registry rules run on such operands, and adjoints are such operands too. So the enclosing level records the sweep, and
 higher derivatives come from the same rows.
 
 Arrays keep their memory at all levels, so views need no entry here either.
-The sweep swaps in-place stores back by stores that the enclosing level records.
+The sweep undoes in-place stores by stores that the enclosing level records.
 """
 
 cimport numpy as cnp
@@ -517,7 +517,7 @@ cdef object summed(c, cnp.ndarray view):
 
 
 def transposed(pullback, name, y, t, values):
-    """Apply the transpose of a pullback to tangents `t` of its operand: tangents of `y`, leading axis of directions.
+    """Return tangents of `y`: the transpose of a pullback applied to tangents `t` of its operand.
 
     `values` holds everything the pullback reads: plain values, or operands of an enclosing level.
     """

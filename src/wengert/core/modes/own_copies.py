@@ -22,9 +22,9 @@ _warned: weakref.WeakSet = weakref.WeakSet()
 
 
 def with_own_copies(f, run, indices, bound=0):
-    """Wrap `run`, a copy of the Python function `f`, to be called with copies of the arguments of these indices.
+    """Wrap `run`, a copy of the Python function `f`, so that it receives copies of the arguments at these indices.
 
-    `bound` is the number of first arguments that `run` has already: 1 for a method.
+    `bound` is the number of leading arguments that are already bound in `run`: 1 for a method.
     """
     code = f.__code__
     count = code.co_argcount + code.co_kwonlyargcount
@@ -64,7 +64,7 @@ class _Copies:
 
     def __call__(self, value):
         kind = type(value)
-        if getattr(kind, "_wengert_original", None) is np.ndarray:  # as functions that copy see constant arrays
+        if getattr(kind, "_wengert_original", None) is np.ndarray:  # a view of a constant array
             return self(value.view(np.ndarray))
         if kind is np.ndarray:
             if value.dtype.kind not in "fc" or self.overlaps(value):

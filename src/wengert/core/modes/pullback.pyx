@@ -1,9 +1,9 @@
 # Indices are computed here, never supplied by a user, and Cython code divides by no user value:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Interface of the transforms to a recording: independent variables, outputs, sweeps, and checkpointed loops.
+"""Interface between the transforms and a recording: independent variables, outputs, sweeps, checkpointed loops.
 
-`quick` and `quick_push` compute a first derivative of a function of floats in one call, which saves small functions
-most of the overhead.
+`quick` and `quick_push` compute a first derivative of a function of float64 arrays in one call, which avoids most of
+the overhead for small functions.
 """
 
 cimport numpy as cnp
@@ -84,7 +84,7 @@ def own_copy(value):
 
 
 def carried_identity(Level level, value, Py_ssize_t first):
-    """Do as `carried` does, with tangents from the identity: direction j is unit vector ``first + j``."""
+    """Call `carried` with tangents from the identity matrix: direction j is unit vector ``first + j``."""
     cdef Py_ssize_t j, n = np.size(value)
     cdef cnp.ndarray t
     if type(value) is not ndarray or level.depth or not is_vector(<cnp.ndarray>value):
@@ -161,12 +161,12 @@ cdef int check_around(Level own, Level level) except -1:
 
 
 def has_stores(recorder):
-    """Did an in-place store occur?"""
+    """Return whether an in-place store occurred."""
     return (<Tape>recorder).has_stores if type(recorder) is Tape else recorder.has_stores
 
 
 def was_written(x):
-    """Did a store change the array of this input?"""
+    """Return whether a store changed the array of this input."""
     return type(x) is ArrayVar and (<ArrayVar>x).buffer.written
 
 
@@ -238,7 +238,7 @@ def add_loop(recorder, compute, list inputs, list values, Py_ssize_t elements):
 
 
 def open_tail(recorder, Py_ssize_t entry, str name, bint forgets):
-    """Return a tail of a recorder; `entry` is that of the loop being swept, or -1."""
+    """Return a tail of a recorder; `entry` is the entry of the loop being swept, or -1."""
     cdef Tape tail
     if type(recorder) is not Tape:
         return recorder.open_tail(entry, name, forgets)
@@ -353,7 +353,7 @@ def check_searches(recorder, list inputs):
 
 
 cdef int set_slopes(Tape tape, list inputs, Search search) except -1:
-    """Set the largest derivative of each sample of a search in the inputs, by a sweep."""
+    """Set the slope of each sample of a search, its largest derivative with respect to the inputs, by a sweep."""
     cdef Sample *samples[DIRECTIONS]
     cdef Py_ssize_t j
     samples_of(search, samples)
@@ -417,7 +417,7 @@ def quick(call, str name, tuple args, dict kwargs, Py_ssize_t position, Py_ssize
 
 
 cdef object call_inside(recorder, Level level, call, tuple args, dict kwargs):
-    """Call a function as that of the innermost derivative; close its recorder if the call raises."""
+    """Call the function of a new innermost derivative; close the recorder of the derivative if the call raises."""
     token = PyContextVar_Set(running, (recorder,))
     try:
         y = as_numpy(call(*args, **kwargs) if kwargs else call(*args))
@@ -450,7 +450,7 @@ cdef Py_ssize_t size_of_1d(Tape tape, object y) except -2:
 
 
 def quick_push(call, str name, tuple args, dict kwargs, v):
-    """Compute the value and the derivative in one direction, in the first argument, an array of doubles.
+    """Compute a value and its derivative in direction `v` with respect to the first argument, an array of doubles.
 
     Returns None if `call` was not called. If the output is not one array or scalar, returns the level, the traced input
     and the output, for the general path. Otherwise returns the pair.

@@ -78,7 +78,7 @@ cdef class Jet:
     # With them, several buffers share the memory of one tangent or second; None stands for 1.
     cdef Block weights, second_weights
     cdef Block slope_a, slope_b     # costly partials of the elementwise entry that produced the buffer
-    cdef Py_ssize_t unit            # the tangent of element e is the unit vector e - unit, or WG_NOT_UNIT
+    cdef Py_ssize_t unit            # the tangent of element e is unit vector number e - unit; or WG_NOT_UNIT
 
 
 @cython.final
@@ -93,7 +93,7 @@ cdef class Second:
     cdef bint swept                 # the reverse sweep reached the first entry
     cdef dict overwritten           # tangents overwritten by array stores, by entry
     cdef object doubtful            # a row without derivative, whose tangents are NaN, or None
-    cdef set unneeded               # buffers of inputs, of which only the seconds are needed
+    cdef set unneeded               # buffers of inputs whose adjoints are not needed, only their seconds
 
     # ------------------------------------------------------------------------------------------ begin, end
 
@@ -254,7 +254,7 @@ cdef class Second:
         return 0
 
     cdef object unit_columns(self, Node node):
-        """Columns of a matrix: tangents of its product with an input whose tangents are unit vectors. Else None."""
+        """Return the tangents of ``A @ v`` as columns of A if the tangents of v are unit vectors, else None."""
         cdef Buffer buffer
         cdef Py_ssize_t unit
         if len(node.sources) != 1 or not is_matmul(node.row, node.args):
@@ -278,7 +278,7 @@ cdef class Second:
         return [self.tangent_of(source[2], source[3], source[4]) for source in node.sources]
 
     cdef char *fresh(self, Buffer buffer) except NULL:
-        """Memory for the tangents of a result, not initialised."""
+        """Return uninitialised memory for the tangents of a result."""
         cdef Jet jet = jet_of(buffer)
         if jet.tangent is None:
             jet.tangent = take(max(1, self.k * buffer.span))
@@ -396,7 +396,7 @@ cdef class Second:
         return view_at(<char *>doubles(jet.second, node.out, node.y), jet.second, node.y, self.k, node.out.span)
 
     cdef int enter(self, list buffers) except -1:
-        """Make the tape sweep the seconds of these buffers, in k directions, in place of their adjoints."""
+        """Make the tape sweep the seconds of these buffers, in k directions, instead of their adjoints."""
         self.tape.k = self.tape.width = self.k
         self.tape.stacked = True
         self.tape.unneeded = None
@@ -529,7 +529,7 @@ cdef class Second:
     # ------------------------------------------------------------------------------------------ seeds and results
 
     cdef list checked(self, list found):
-        """Return the results; raise if one is the NaN of a row without derivative."""
+        """Return the results; raise if one is NaN because a function has no derivative at this point."""
         for t in found:
             check_defined(self.doubtful, t)
         return found

@@ -1,7 +1,7 @@
 """Second derivatives of calls, from the registry's rows: tangents of results, and tangents of pullbacks.
 
 Tangents carry k directions along a leading axis.
-`operands` are the traced arguments as ``(position, item)``, `tangents` theirs in the same order, with None for 0.
+`operands` lists the traced arguments as ``(position, item)``, `tangents` their tangents in the same order, None for 0.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def tangent_of_call(row, args, kwargs, operands, tangents, y):
 
 
 def pull_cross(row, args, kwargs, operands, tangents, g, y):
-    """For each operand, sum its pullback of `g` with each other operand in turn replaced by its tangent."""
+    """For each operand, sum the pullbacks of `g` in which one of the other operands is replaced by its tangent."""
     totals = []
     for own in operands:
         total = None
@@ -52,7 +52,7 @@ def _pulled(row, args, kwargs, own, other, t, g, y):
 # ---- matrix products: one product for all directions
 
 
-#: products in whose second operand the last axis but one is summed over, by the registry column ``scalars``
+#: values of the registry column ``scalars`` for products that sum over the last axis but one of the second operand
 _PRODUCTS = ("matmul", "dot")
 
 
@@ -80,7 +80,7 @@ def push_matrices(args, positions, tangents):
 def pull_matrices(args, position, tangents, g, second):
     """Second of one operand of a @ b, from the second of the result and the adjoint g; None if it is 0.
 
-    With the adjoint in place of the second, and no tangents, it returns the adjoint of the operand.
+    With the adjoint as `second`, and no tangents, it returns the adjoint of the operand.
     """
     other, t = args[1 - position], tangents[1 - position]
     factors = [(z, _transposed(x)) for z, x in ((second, other), (g, t)) if z is not None and x is not None]
@@ -131,7 +131,7 @@ def _matmul_pulled(a, b, position, t, g):
 
 
 def recorded_pullbacks(row, args, kwargs, operands, tangents, g, y, y_tangent):
-    """Record the pullbacks of `g` as functions of values with tangents: tape, inputs, their tangents, cotangents."""
+    """Record the pullbacks of `g` in the values with tangents; return tape, inputs, their tangents, and cotangents."""
     tape = Tape(f"the second derivative of {row.name}")
     inputs = []
     moving = []

@@ -12,7 +12,7 @@ cdef extern from "second_sweep.h" nogil:
 
 
 cdef enum:
-    MAX_VECTORS = 24        # capacity of the scratch: most partials, weights and constants of one elementwise entry
+    MAX_VECTORS = 24        # vectors in the scratch memory: enough for one entry's partials, weights and constants
     MIN_SHARED_DIRECTIONS = 8   # with fewer directions tangents do not share memory
 
 
@@ -37,7 +37,7 @@ cdef struct Operands:               # of an elementwise entry with contiguous ar
     int used
 
 
-cdef struct Factor:                 # of a term: a vector, or a scalar if p is NULL
+cdef struct Factor:                 # factor of a term: the vector p, or the scalar c if p is NULL
     const double *p
     double c
     bint is_zero
@@ -166,10 +166,10 @@ cdef const double *weighted(const double *weights, Factor *f, Operands *o):
 
 
 cdef Block shared_of(Second sweep, Node node, wg_term *terms, int count):
-    """Find the block of which all terms are elementwise multiples, with equal factors in all directions, or None.
+    """Return the block of which all terms are elementwise multiples, with the same factors in all directions, or None.
 
-    Their sum is then stored as that memory and one vector of factors, and the k directions are multiplied only
-    once, when they are read.
+    The sum of the terms is then stored as this block and one vector of factors; the k directions are multiplied only
+    when they are read.
     """
     cdef Buffer buffer
     cdef Jet jet = <Jet>node.out.jet

@@ -35,7 +35,7 @@ def decode(code):
 
 
 def table_of(ops):
-    """Return the table of some opcodes, for `places`."""
+    """Return the look-up table of a set of opcodes, for `places`."""
     return bytes([op in ops for op in range(256)])
 
 
@@ -66,7 +66,7 @@ def codes_in(code):
 
 
 def names_in(code):
-    """Return the names that a code object and those nested in it use, except of variables."""
+    """Return the names that a code object and those nested in it use, except names of variables."""
     cdef list found = []
     for each in codes_in(code):
         found.extend(<tuple>each.co_names)

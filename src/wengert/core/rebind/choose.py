@@ -107,9 +107,9 @@ def follow(package: str | types.ModuleType, on: bool = True) -> _Choice:
 
 
 def survey(f) -> tuple[dict, dict]:
-    """Return the packages whose code a function reaches, with the numbers of functions followed, and the others.
+    """Return the followed packages that a function reaches, with their numbers of functions, and the other packages.
 
-    The others have the reason; NumPy, SciPy and the standard library are left out.
+    The others are given with the reason; NumPy, SciPy and the standard library are left out.
     Functions and classes that cannot be inspected are listed by name.
     """
     followed, others = {}, {}

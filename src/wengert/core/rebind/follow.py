@@ -55,12 +55,12 @@ METHODS = (types.FunctionType, staticmethod, classmethod, property, functools.ca
 METHOD_TYPES = frozenset(METHODS)
 WRAPPERS = [functools.partial, types.MethodType, *METHODS[1:]]
 MAKERS = {}  # wrapper type -> (get the wrapped function, make a new wrapper around another function)
-SUBCLASSED = {}  # the same for wrapper types whose subclasses, also those of the user, are wrapped likewise
+SUBCLASSED = {}  # the same for wrapper types whose subclasses, including the user's, are treated alike
 SPECIAL = {*METHODS, *WRAPPERS, types.ModuleType, types.BuiltinFunctionType, type}  # never in INERT
 #: types of values that are neither followed nor registered
 DATA = {bool, int, float, complex, str, bytes, type(None)}
 INERT = set(DATA)  # types whose instances are neither followed nor registered, as far as known
-MODULES_OF_KINDS = {}  # module of types in C -> function that registers those that are wrappers, once one is met
+MODULES_OF_KINDS = {}  # module of C types -> function that registers its wrapper types when one is first met
 DTYPES = set()  # ids of registered classes that stay as they are in containers, since they may serve as dtypes
 
 
@@ -128,7 +128,7 @@ def can_copy(f):
 
 
 def is_followed_function(f):
-    """Return whether a function is followed; a wrapper made by `functools.wraps` counts by the wrapped module too."""
+    """Return whether a function is followed; a `functools.wraps` wrapper is if the function that it wraps is."""
     home = f.__globals__.get("__name__", "__main__")
     if f.__builtins__ is BUILTINS and why_unfollowed(home) is None:
         return knows_bytecode()
@@ -191,7 +191,7 @@ def can_have_proxy(cls):
 
 
 def space_of(value):
-    """The `__dict__` of an object, or nothing; never runs `__getattr__`."""
+    """The `__dict__` of an object, or an empty one; never runs `__getattr__`."""
     try:
         return object.__getattribute__(value, "__dict__")
     except AttributeError:

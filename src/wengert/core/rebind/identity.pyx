@@ -2,7 +2,7 @@
 """Finds the object, function, class or module for which another one stands, so that identities are those of plain code.
 
 Followed code sees proxies of objects and classes, and copies of functions.  Its operators ``is`` and ``in`` get the
-operands of plain code, and `id` the object; proxies of objects without ``__eq__`` compare and hash as these.
+operands of plain code, and `id` the object.  Proxies of objects without ``__eq__`` compare and hash as their objects.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _object = Sharing._wengert_object
 
 
 def refer(proxy, value):
-    """Let a proxy refer to its object, if that has weak references: these keep a hash, also when the object dies."""
+    """Let a proxy refer weakly to its object, if possible; the reference keeps the object's hash after its death."""
     if type(value).__weakrefoffset__ and isinstance(proxy, Sharing):
         found = weakref.ref(value)
         if type(proxy).__hash__ is hash_of:
@@ -52,7 +52,7 @@ def refer(proxy, value):
 
 
 def class_key(cls):
-    """Return the class that stands for a class as a key: the original of a proxy class, but not of a subclass."""
+    """Return the class that represents `cls` as a key: the original of a proxy class, else `cls` itself."""
     return vars(cls).get("_wengert_original") or cls  # None in classes of traced arrays
 
 
@@ -79,12 +79,12 @@ cpdef object whole(value):
 
 
 def is_same(proxy, other):
-    """The default ``==`` of objects, for proxies."""
+    """Implement the default ``==`` of objects for proxies."""
     return True if whole(proxy) is whole(other) else NotImplemented
 
 
 def hash_of(proxy):
-    """The default hash of objects, for proxies."""
+    """Implement the default hash of objects for proxies."""
     held = _object if isinstance(proxy, Sharing) else type(proxy)._wengert_whole
     try:
         return hash(held.__get__(proxy))
@@ -93,12 +93,12 @@ def hash_of(proxy):
 
 
 def identity(x):
-    """``id(x)`` in plain code."""
+    """Return ``id(x)`` as plain code would."""
     return id(whole(x))
 
 
 def compared(tuple pair):
-    """Return the operands of ``is``; twice the second one if they are the same object in plain code."""
+    """Return the operands of ``is``: the second one twice if plain code would see the same object."""
     a, b = pair
     if a is b or type(a) in _PLAIN or type(b) in _PLAIN:
         return pair
@@ -120,7 +120,7 @@ cdef bint _is_registered(original, replacement):
 
 
 def contained(tuple pair):
-    """Return container and key of ``key in container``; a function as plain code has it, if the container has that."""
+    """Return container and key of ``key in container``; a copy of a function in the container becomes the original."""
     key, container = pair
     if type(key) in FUNCTIONS and isinstance(container, (dict, set, frozenset)):
         return container, plain_key(key, container)
@@ -128,14 +128,14 @@ def contained(tuple pair):
 
 
 def plain_key(key, container):
-    """Return the function of which a key is a copy, if a dictionary or a set has it; any other key itself."""
+    """Return the function in `container` of which `key` is a copy, if there is one, else `key` itself."""
     if type(key) not in FUNCTIONS or key in container:
         return key
     return next((each for each in container if _is_copy(each, key)), key)
 
 
 cdef bint _is_copy(f, g):
-    """Return whether two functions, or two bound methods, are copies: these share their attributes."""
+    """Return whether two functions, or two bound methods, are copies of each other, which share their attributes."""
     if type(f) is not type(g):
         return False
     if type(f) is types.FunctionType:

@@ -19,12 +19,12 @@ class Inspected:
     """The objects that were inspected to decide how a function runs, or how a class or object is replaced.
 
     Objects that a module holds anyway are compared by identity: `fixed` holds names with their values, as
-    (get, name, value), and `codes` holds functions.  In `kinds`, names with their types, comparing types is enough.
+    (get, name, value), and `codes` holds functions.  Of the values of names in `kinds`, only the types are compared.
     `sizes` and `orders` detect new methods and bases, and `data` new functions in containers of data.  All other
     objects are known by id: `cells` of the root, `holders` (objects with their attributes), and `loose`.  The death of
     any of them ends the plan, so that a reused id is never mistaken for an old one.
 
-    `live` holds weak references to stand-ins of containers, which code in C sees as they are when the plan is checked.
+    `live` holds weak references to stand-ins of containers, which are renewed for C code when the plan is checked.
 
     Functions and classes of modules, in `lazy`, have plans of their own, which are made when they are used (`stubs`).
     """

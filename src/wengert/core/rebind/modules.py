@@ -18,7 +18,7 @@ _imports = {}  # (module, form of the import, package) -> private name of what i
 class ModuleProxy(types.ModuleType):
     """A user's module as seen by renamed code: reads and writes go to the module, and functions are rebound.
 
-    Classes are replaced where they are called or read from; renamed code reads them by the names of that use.
+    Classes are replaced where they are called or read from: there renamed code reads them by a name with a prefix.
     """
 
     __slots__ = ("_wengert_of",)
@@ -49,7 +49,7 @@ class ModuleProxy(types.ModuleType):
         return _has_class(_of.__get__(self), name)
 
     def _wengert_holds(self, name):
-        """Return whether the attribute is a module; for other objects, a plan may ask again."""
+        """Return whether the attribute is a module, without running a `__getattr__` of its module."""
         return isinstance(vars(_of.__get__(self)).get(name), types.ModuleType)
 
     def _wengert_below(self, name):
@@ -87,7 +87,7 @@ class ModuleInUse(ModuleProxy):
 class _Imported(ModuleProxy):
     """The module that an import statement of followed code yields.
 
-    The statement loads it by reading `__spec__`, and ignores errors of that; the next name read from it raises again.
+    The statement reads `__spec__`, which loads the module, and ignores errors; the next read of a name raises them.
     """
 
     __slots__ = ("_wengert_names",)
@@ -119,7 +119,7 @@ class _Imported(ModuleProxy):
 
 
 class _ImportedInUse(_Imported):
-    """As `ModuleProxy`, for functions that only call, map or read from the classes that they import."""
+    """As `_Imported`, for functions that only call, map or read from the classes that they import."""
 
     __slots__ = ()
 

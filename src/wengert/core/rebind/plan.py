@@ -118,7 +118,7 @@ _LEAVES = {*DATA, types.BuiltinFunctionType, types.ModuleType}
 
 
 def _holds_constants(value):
-    """Return whether an object holds arrays that functions that copy see as constants."""
+    """Return whether an object holds arrays of which functions that copy see a replacement."""
     return any(map(is_constant, space_of(value).copy().values()))
 
 
@@ -136,9 +136,9 @@ class Plan(Inspected):
     Functions that copy arrays, in `copying`, see constant arrays through `constant`, so that traced values can be
     stored in the copies: in arguments, cells, attributes of objects, and attributes of arrays in global names.
 
-    `used` holds the functions and classes in `lazy` that have a plan, as of the value `use` of `state.use`; `passed`
-    holds the ids of functions that the code uses otherwise than to call them, and `checked` is the latest `state.now`
-    at which `holds` was true.
+    `used` holds the functions and classes in `lazy` that had a plan when `state.use` was equal to `use`.  `passed`
+    holds the ids of functions that the code uses other than by calling them.  `checked` is the latest `state.now` at
+    which `holds` was true.
 
     `stores` holds the indices of the parameters that the root may write into; None until they are needed.
     """
@@ -202,7 +202,7 @@ class Plan(Inspected):
         return new
 
     def of_function(self, root):
-        """Return the plan of a function from a template, if the function refers to what the template was made for."""
+        """Return the plan of a function made from this template, or None if the function refers to other objects."""
         alive = [ref() for ref in self.refs]
         if self.code() is not root.__code__ or any(value is None for value in alive) or not self.holds(root):
             return None
@@ -253,7 +253,7 @@ class Plan(Inspected):
     def reached(cls, root, limit=sys.maxsize, enters=None, is_whole=True, is_lazy=False):
         """Explore what is reachable from `root`, but at most `limit` functions, and only those with ``enters(f)``.
 
-        The latter are no reason to replace what reaches them.
+        A function that ``enters`` rejects is no reason to replace what reaches it.
         Unless `is_whole`, end at the first function that is not explored.
         If `is_lazy`, functions and classes that have plans of their own are not explored.
 
@@ -264,7 +264,7 @@ class Plan(Inspected):
             reach nothing to be replaced; and further functions and classes by id, which are not explored.
         """
         nodes, met, users, seeds, objects, plain, lazy = [], set(), {}, [], {}, [], {}
-        proxied = set()  # ids of classes with a method to be replaced: whether others are need not be known
+        proxied = set()  # ids of classes with a method to be replaced: their other methods need no check
         count = 0
 
         def enter(value):
@@ -373,7 +373,7 @@ class Plan(Inspected):
         return {key: alias for key, alias in found if alias}
 
     def takes_over(self, old, root):
-        """Take over the copy of an old plan of the root, since others refer to it; return whether that is possible."""
+        """Reuse the copy made by an old plan of the root, since others refer to it; return whether that is possible."""
         if self.code is None or not (self.run and old.run):
             return self.run is old.run
         if self.copy is None or old.copy is None or self.copying or old.copying:
@@ -448,8 +448,7 @@ class Plan(Inspected):
     def enter_proxy_class(self, cls, fresh):
         """Enter the proxy class of `cls`, if it needs one.
 
-
-        A new one, still without methods, is added to `fresh`, with what `replaced_methods` and `class_attributes` give.
+        A new proxy class, still without methods, is added to `fresh` with its replaced methods and class attributes.
         Its bases are `cls` and the proxy classes of the bases of `cls`.  So each proxy class directly precedes its
         original in the MRO, where `super()` in the class above finds it.
         """
@@ -636,7 +635,7 @@ class Plan(Inspected):
         return seeing_arguments(copy, constant) if id(f) in self.copying else copy
 
     def default(self, f, value, memo):
-        """Return the default that a copy of f has in place of `value`."""
+        """Return the default argument of a copy of f that corresponds to the default `value` of f."""
         return self.build(value, memo) if not isinstance(value, type) and self.is_swapped(f, value) else value
 
     def is_swapped(self, f, value):

@@ -1,7 +1,7 @@
-"""Proxies of objects: instances of a subclass whose methods are copies, which share the state of the object.
+"""Proxies of objects: instances of a subclass with copied methods that share the state of the object.
 
 Attributes with values to be replaced are descriptors of that subclass: reads return the replacement, writes reach the
-object.  A proxy class equals its original as a key, and is pickled as it.
+object.  A proxy class is equal to its original as a key, and is pickled as its original.
 """
 
 import abc
@@ -71,9 +71,9 @@ class _AbstractProxyMeta(_ProxyMeta, abc.ABCMeta):
 
 @functools.cache
 def _proxy_meta(meta):
-    """Metaclass of the proxy classes of classes with this metaclass, whose own `__new__` and `__init__` never run.
+    """Return the metaclass for proxies of classes with metaclass `meta`; `__new__` and `__init__` of `meta` never run.
 
-    It derives from those of the bases, whose classes may be bases of the proxied class.
+    It derives from the proxy metaclasses of the bases of `meta`, since a class may have bases with such metaclasses.
     """
     if meta is type:
         return _ProxyMeta
@@ -127,13 +127,13 @@ class _WithoutHook:
 
 
 class _WithoutHookButDict:
-    """The same with the layout of objects that have only a `__dict__`: `__bases__` can be assigned between equals."""
+    """As `_WithoutHook`, with the layout of objects that have only a `__dict__`: assigning `__bases__` requires it."""
 
     __init_subclass__ = vars(_WithoutHook)["__init_subclass__"]
 
 
 def _hook_filter():
-    """Return a new base class that runs the `__init_subclass__` of the bases after it for subclasses made by f only.
+    """Return a new base class that runs the `__init_subclass__` of later bases only for subclasses that f makes.
 
     Each proxy class needs one of its own, because it stands before the original in the MRO.
     """
@@ -179,7 +179,7 @@ class _Attribute:
 
 
 def _class_read(cls, name):
-    """Return a class that the caller's caller reads from an attribute, or its replacement if it is then used."""
+    """Return a class that code two frames up reads from an attribute, or its replacement if that code then uses it."""
     frame = sys._getframe(2)
     return lookup.in_use(cls) if reads_for_use(frame.f_code, frame.f_lasti, name) else cls
 
@@ -270,7 +270,7 @@ def share_tuple(value, cls, assign=object.__setattr__):
 
 
 def _share_slots(value, cls, new=object.__new__, assign=object.__setattr__):
-    """Return an instance of a leaf of a proxy class, or the object of such an instance."""
+    """Return the proxy of an object with slots, an instance of a leaf of a proxy class; or the object of a proxy."""
     if not hasattr(cls, "_wengert_original"):
         return type(value)._wengert_whole.__get__(value)
     proxy = new(cls)
@@ -290,7 +290,7 @@ def _become(value, cls):
 
 
 def _sharing(cls):
-    """Function that makes an instance of a proxy class of `cls` from an object, and conversely."""
+    """Return the function that makes a proxy of an object of class `cls`, and finds the object of a proxy."""
     if issubclass(cls, CONTAINERS):
         return _become
     if issubclass(cls, tuple):
@@ -301,7 +301,7 @@ def _sharing(cls):
 
 
 def share(value, cls):
-    """Return an instance of a proxy class that shares the state of `value`; or of a class, from a proxy."""
+    """Return an instance of `cls` that shares the state of `value`: a proxy of an object, or the object of a proxy."""
     make = getattr(cls, "_wengert_share", None) or _sharing(cls)
     if make is _share_slots and hasattr(cls, "_wengert_leaves"):
         cls = leaf_of(cls, ())
@@ -328,7 +328,7 @@ def _has_default_reduction(cls):
 
 
 def _reduce_leaf(self, protocol):
-    """For `copy`: a copy of the object, as an instance of the class of its proxy."""
+    """Reduce a proxy for `copy`: the copy has the state of the object and the class of the proxy."""
     make, (cls, *args), *rest = original(self).__reduce_ex__(protocol)
     if make is copyreg.__newobj__:  # `pickle` compares its first argument with `__class__`
         make = cls.__new__
@@ -336,13 +336,13 @@ def _reduce_leaf(self, protocol):
 
 
 def _reduce_made(self, protocol):
-    """Reduce an instance that followed code made, for `pickle` and `copy`, to an instance of its proxy's class."""
+    """Reduce an instance that followed code made, for `pickle` and `copy`; see `_reduce_class` for its class."""
     make, *rest = object.__reduce_ex__(self, protocol)
     return type(self)._wengert_original.__new__ if make is copyreg.__newobj__ else make, *rest
 
 
 def _reduce_class(cls):
-    """For `pickle`: the original class by its name."""
+    """Reduce a proxy class for `pickle` to the name of its original class."""
     import pkgutil  # a module that few programs load
 
     return pkgutil.resolve_name, (f"{cls.__module__}:{cls.__qualname__}",)

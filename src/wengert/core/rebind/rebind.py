@@ -100,7 +100,7 @@ def rebound(f, is_root=False, count=2):
 
 
 def _rebound(f, is_root=False):
-    """As above, for calls from renamed code, which rely on the checks made since the last call from outside."""
+    """Return `rebound(f)`; calls from renamed code rely on the checks made since the last call from outside."""
     if type(f) is not types.FunctionType:
         follow.is_inert(f)  # registers wrappers in C when one is first met
         return _rebound_root(f) if is_root else _rebound_object(f)
@@ -157,9 +157,9 @@ def _current_plan(root):
 
 
 def _bind(root):
-    """Make a plan for `root`, see `Plan.reached`.
+    """Make and return a plan for `root`.
 
-    None if it is registered itself, or if the user's code that inspecting it runs raises, see `unplanned`.
+    Return None if `root` is registered, or if inspecting it runs user code that raises (see `unplanned`).
     """
     with registration.lock:
         if is_registered(root):
@@ -221,7 +221,7 @@ def full_name(value):
 
 
 def _plan_of(owner):
-    """Return the plan of a class or object; an object that holds nothing to be replaced shares that of its class."""
+    """Return the plan of a class or object; an object that holds nothing to be replaced has the plan of its class."""
     root = cls = owner if isinstance(owner, type) else type(owner)
     if owner is not cls and cls.__dictoffset__ and not follow.INERT.issuperset(map(type, owner.__dict__.values())):
         root = owner

@@ -1,6 +1,6 @@
-"""Registers the stand-ins that followed code gets in place of functions, classes and modules, by identity.
+"""Registers stand-ins that followed code sees instead of functions, classes and modules, which are known by identity.
 
-The functions of a package may be registered when one of them is first met, which may import the module that does it.
+The functions of a package may be registered when one of them is first met, by a module that is imported only then.
 Other registrations drop all plans.
 """
 
@@ -19,17 +19,17 @@ _MAX_RETIRED = 4096  # number of dropped plans kept for copies that still run
 #: names of functions and methods that copy an array, or compute with plain arrays only
 COPY_FUNCTIONS = {"copy", "deepcopy", "astype", "flatten", "dot"}
 
-#: plan with copies of its own that runs in this context: stand-ins of containers, modules and the like return these
+#: plan with copies of its own that runs in this context; stand-ins of containers and modules return these copies
 running_plan = contextvars.ContextVar("wengert_running_plan", default=None)
 plans = {}  # id(function, class or object) -> Plan
 passed = []  # pairs of a private name that holds a stub and its function, to be replaced before code runs
-templates = weakref.WeakKeyDictionary()  # code -> plan of the last function with it, without that function
+templates = weakref.WeakKeyDictionary()  # code -> plan of the last function with this code, without the function
 _retired = collections.deque(maxlen=_MAX_RETIRED)
 #: held while plans, registrations and copies of modules change; registering may import mirrors
 lock = RLock()
 _COPIES = COPY_FUNCTIONS - {"dot"}
 _constants = []  # the arguments of `see_constants`, once NumPy is registered
-seen_as = set()  # classes of arrays seen as views of another class, which is their attribute `_wengert_original`
+seen_as = set()  # array classes that followed code sees as views of a class with this one as `_wengert_original`
 CLASSES = set()  # ids of registered classes that are replaced only where they are called or read from
 _of_subclass = {}  # id(registered class) -> function that returns the stand-in of a subclass
 array_bases = []  # bases of proxy classes of subclasses of NumPy's array
@@ -39,11 +39,11 @@ _settled = set()  # names of modules whose package needs no registration any mor
 
 
 class _Lookup:
-    """Functions of `rebind`, which it sets: proxies and plans, made below it, use them when renamed code runs.
+    """Functions that `rebind` sets for the modules below it: proxies and plans call them when renamed code runs.
 
     ``replaced(value)`` and ``in_use(value)`` return the replacement of a value that is met, the second one where it is
-    called or read from; ``resolved(value)`` returns that of a function or class by its own plan;
-    ``with_own_copies(f, run, indices)`` wraps a copy of f to be called with copies of the arguments of these indices.
+    called or read from; ``resolved(value)`` returns the replacement of a function or class by its own plan;
+    ``with_own_copies(f, run, indices)`` wraps `run`, a copy of f, so that it receives copies of these arguments.
     """
 
     __slots__ = ("in_use", "replaced", "resolved", "with_own_copies")
@@ -59,7 +59,7 @@ class _State:
     use : number of plans made of functions and classes that have plans of their own
     retired : number of times that all plans were dropped
     making : ids of functions, classes and objects whose plans are being made
-    is_late : is the registration of a package running that was deferred until one of its members was met?
+    is_late : is a package being registered because one of its members was met?
     """
 
     __slots__ = ("is_late", "making", "now", "retired", "use")
@@ -129,8 +129,8 @@ def register_wrapper(kind, inner, make, has_subclasses=False):
 def _make_special(kind):
     """Let objects of a type have replacements.
 
-    No plan reaches a member of a package whose registration was deferred: it would have run.  So plans stay valid,
-    unless objects of this type were taken for data, which plans do not look at.
+    A deferred registration keeps plans valid: none has reached a member of the package, since that would have run the
+    registration.  The exception is a type whose objects were taken for data, which plans do not inspect.
     """
     is_known = kind in follow.INERT
     follow.SPECIAL.add(kind)
@@ -150,13 +150,13 @@ def register_later(package, install):
 
 
 def forget_plans():
-    """Drop all plans, as when the choice of followed packages changed."""
+    """Drop all plans, for example because the choice of followed packages changed."""
     with lock:
         retire_plans()
 
 
 def retire_plans():
-    """Drop all plans; copies that still run need the names that they made."""
+    """Drop all plans, but keep them alive for now: copies that still run need their private names."""
     state.retired += 1
     if not plans and not templates:
         return
@@ -184,7 +184,7 @@ def is_registered(value):
             _register_module(module_of(value))
             if id(value) not in REGISTERED and callable(value):  # an object that stands for a function
                 _register_module(getattr(value, "__module__", None))
-            if (kind := type(value)) not in _met_kinds:  # an object of the user's class that derives from a package's
+            if (kind := type(value)) not in _met_kinds:  # an instance of a user's class derived from a package's
                 for base in kind.__mro__[1:]:
                     _register_module(base.__module__)
                 _met_kinds.add(kind)
@@ -255,7 +255,7 @@ def set_array_base(base):
 
 
 def see_constants(kind, is_copied, seen, as_plain):
-    """Let functions that copy see ``seen(array)`` for arrays of class `kind` with ``is_copied(array)``.
+    """Let functions that copy arrays see ``seen(x)`` instead of an array x of class `kind` if ``is_copied(x)``.
 
     ``as_plain(value)`` returns the plain array of a constant made in a derivative, and other values unchanged.
     """

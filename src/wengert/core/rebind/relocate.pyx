@@ -3,12 +3,12 @@
 
 Method.  An argument beyond 255 is spread over EXTENDED_ARG instructions in front.  Instructions grow until all
 arguments fit, those of jumps included (branch relaxation: Szymanski 1978, "Assembling code for machines with
-span-dependent instructions").  The exception table and the line table are written anew for the new offsets.
+span-dependent instructions").  The exception table and the line table are rewritten for the new offsets.
 
 Invariants
 - Instructions keep their order, positions and inline caches; they never shrink, so the growth ends.
-- What is inserted belongs to its instruction: jumps to it and protected ranges start before an EXTENDED_ARG, and what
-  follows it has its position.
+- Inserted units belong to an instruction: jumps to it and protected ranges start before its EXTENDED_ARG, and code
+  inserted after it has its position.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import dis
 
 from wengert.features import CACHE
 
-#: line tables of relocated code, by which it is recognised, and those of its source
+#: line table of relocated code, by which the code is recognised -> line table of the original code
 line_tables: dict[bytes, bytes] = {}
 
 cdef int _CACHE = CACHE
@@ -41,7 +41,7 @@ cdef class _Instruction:
 def relocated(code, arguments, insertions):
     """Return `code` with other arguments of instructions, and code inserted after instructions.
 
-    Both are given by the offsets of instructions in bytes.  Jumps and conditions are not inserted after.
+    Both are given by the offsets of instructions in bytes.  No code is inserted after jumps and conditions.
     """
     cdef list instructions = _decode(code.co_code)
     cdef _Instruction each
@@ -85,7 +85,7 @@ cdef list _decode(bytes code):
 
 
 cdef list _moved(list instructions):
-    """Return the new offset of each code unit and of the end; insertions precede the units of their instruction."""
+    """Return the new offset of each code unit and of the end; an instruction starts at its first EXTENDED_ARG."""
     cdef list moved = []
     cdef _Instruction each
     cdef Py_ssize_t grown = 0, k
@@ -155,8 +155,8 @@ def _exception_table(table, moved):
 cdef bytes _line_table(bytes table, list moved):
     """Line table for the new offsets: entries (kind, number of code units, place), which start with a byte above 127.
 
-    The place of an entry starts with a change of line, by its kind or as a number, so the pieces of an entry that grew
-    too long are followed by others without a change.
+    The place of an entry starts with a change of line, by its kind or as a number.  An entry that grew too long is
+    split, and all pieces but the first have no change of line.
     """
     cdef bytearray new = bytearray()
     cdef const unsigned char *at = table

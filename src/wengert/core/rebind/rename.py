@@ -108,12 +108,12 @@ def public(name):
 _PRIVATE = re.compile(rf"^(_wengert_\d+_|{CALLED}|{READ})")
 
 
-#: functions that yield the operands of ``is`` and ``in``, as plain code has them
+#: names of the functions that return the operands of ``is`` and ``in`` as plain code sees them
 COMPARED, CONTAINED = private("compared"), private("contained")
 _PLAIN_OPERANDS = {_IS_OP: COMPARED, _CONTAINS_OP: CONTAINED}
-CALLEE = private("callee")  # the function that yields the replacement of the value of a variable that is called
-CONSTANT = private("constant")  # the function that yields the replacement of a constant array
-SEEN = private("seen")  # the function that yields the replacement of any value
+CALLEE = private("callee")  # name of the function that replaces the value of a variable that is called
+CONSTANT = private("constant")  # name of the function that replaces a constant array
+SEEN = private("seen")  # name of the function that replaces any value
 
 
 class Alias:
@@ -241,9 +241,9 @@ def _use(code, instructions, k):
 
 
 def _has_stand_in(module, use, name):
-    """Return whether the proxy of a module has a stand-in of its attribute for this use.
+    """Return whether the proxy of a module has a stand-in for this use of an attribute.
 
-    Objects of others are not asked: their `__getattr__` may run any code.
+    Of objects from other packages only `__dict__` is inspected: their `__getattr__` may run any code.
     """
     if (check := getattr(type(module), "_wengert_has", None)) is not None:
         return check(module, name)
@@ -293,7 +293,7 @@ def _is_in_use(code, instructions, k, is_enumeration):
 
 
 def _needs_plain_operands(op, before):
-    """Return whether an operator, which follows `before`, may compare objects for which others stand."""
+    """Return whether ``is`` or ``in``, after the instruction `before`, may compare stand-ins of objects."""
     return op in _PLAIN_OPERANDS and before[1] not in _CONSTANTS and before[1] not in dis.hasjrel
 
 
@@ -350,7 +350,7 @@ def _are_only_used(code, instructions, k, module):
 
 
 def _is_only_used(code, attributes, variables):
-    """As above, for given attributes and local variables in one code object."""
+    """Return whether one code object only calls, maps or reads from these attributes and local variables."""
     if attributes.isdisjoint(code.co_names) and variables.isdisjoint(_variables(code)):
         return True
     steps = [*dis.get_instructions(code)]
@@ -385,16 +385,16 @@ _OF_CLASS = {"__annotations__"}
 
 
 class Code:
-    """Use of names in a code object and those nested in it, and its latest renamed copy.
+    """How a code object, with those nested in it, uses names; and its latest renamed copy.
 
     names : global names read
     paths : attributes read from them, as (name, attribute, ...)
     bare : global names whose value is also used otherwise
     passed : global names whose value is used other than by a call
     assigned, written : global names and free variables assigned
-    held : global names assigned whose value is returned or read from, as that of an object made at first use
+    held : assigned global names whose value is returned or read from, such as an object made at first use
     imports : imports that may be renamed, as (dotted name, form, level)
-    mentioned : all names, those of attributes included
+    mentioned : all names, including those of attributes
     methods : attributes of values other than globals
     owners : global names that attributes are read from
     loaded : names that are read: globals, attributes, names imported from a module
@@ -404,7 +404,7 @@ class Code:
     calls_variables : is the value of a variable called, other than a function made by the code itself?
     compares : does the code use ``is`` or ``in`` with operands that are not constant?
     fills_results : is something stored into a variable that holds the result of an operator?
-    uses : answers of `reads_for_use`, by offset
+    uses : results of `_attribute_used`, by offset
     """
 
     __slots__ = ("assigned", "bare", "calls_variables", "compares", "fills_results", "held", "imports", "latest",
@@ -497,7 +497,7 @@ def reads_for_use(code, offset, name):
 def _attribute_used(code, offset):
     """Return the attribute that the instruction at this offset reads in order to call it or read from it; or None."""
     instructions, _ = _naming(code)
-    k = bisect.bisect(instructions, offset, key=operator.itemgetter(0)) - 1  # Python 3.12 may be in the caches after it
+    k = bisect.bisect(instructions, offset, key=operator.itemgetter(0)) - 1  # in Python 3.12 it may be a cache's
     if instructions[k][1] not in _ATTRIBUTE:
         return None
     (_, op, arg, _), (_, after, place, _) = instructions[k : k + 2]
@@ -519,14 +519,14 @@ def _unpacked(pair):
 
 
 def _offsets(f, *names):
-    """Offsets of the first instructions of f whose names begin so."""
+    """Offset of the first instruction of f whose name begins with each of the given prefixes."""
     return [next(i for i, op, _, _ in decode(f.__code__) if dis.opname[op].startswith(name)) for name in names]
 
 
 _head, _middle, _end = _offsets(_probe, "LOAD_GLOBAL", "LOAD_FAST", "RETURN")
 _CACHES_OF_GLOBAL = _probe.__code__.co_code[_head + 2 : _middle]
 _CALL_ONE = _probe.__code__.co_code[_middle + 2 : _end]
-#: order of value, function and NULL on the stack, from that after the load of the function to that of a call
+#: code that reorders the value, the function and NULL on the stack, as loaded, into the order for a call
 _REORDER = bytes((_op["SWAP"], 2, _op["SWAP"], 3))
 
 
@@ -537,7 +537,7 @@ def _seen_by(index):
     return b"".join(prefixes) + bytes((_LOAD_GLOBAL, arg & 255)) + _CACHES_OF_GLOBAL + _REORDER + _CALL_ONE
 
 
-#: code that makes the operands of an operator a tuple, and that undoes it, the first item on top
+#: code that packs the operands of an operator into a tuple, and code that unpacks a tuple, with the first item on top
 _PAIR = bytes((_op["BUILD_TUPLE"], 2))
 _UNPAIR = _unpacked.__code__.co_code[slice(*_offsets(_unpacked, "UNPACK_SEQUENCE", "STORE_FAST"))]
 
@@ -579,7 +579,7 @@ def _fills_results(code, instructions):
 
 
 _STORE_SUBSCR = dis.opmap["STORE_SUBSCR"]
-_MAX_KEY = 24  # number of instructions between the load of an array and the store into it that are looked at
+_MAX_KEY = 24  # number of instructions before a store into an array that are searched for the load of the array
 #: operators that yield a new object, as (opcode, argument)
 _OPERATORS = {
     (dis.opmap["BINARY_OP"], k)
@@ -605,7 +605,7 @@ def _variables(code):
 def _callees(code, instructions, made):
     """Return the offsets of instructions that load a variable not in `made` in order to call it.
 
-    So do those that read an item or call a function and whose result is called, as far as NULL follows the callee.
+    Where NULL follows the callee, include subscripts and calls whose result is called.
     """
     held, found = _variables(code), []
     for null in places(instructions, _NULL_TABLE):
@@ -630,7 +630,7 @@ def _named(instructions):
 
 
 def _is_inspected(code, instruction):
-    """Return whether an instruction reads an attribute that differs between an object and what stands for it."""
+    """Return whether an instruction reads an attribute that differs between an object and its stand-in."""
     if instruction[1] not in _ATTRIBUTE:
         return False
     name = code.co_names[instruction[2] >> _ATTRIBUTE_SHIFT]
@@ -640,12 +640,11 @@ def _is_inspected(code, instruction):
 def rename(code, names, sources, imports, arrays, held, hidden=frozenset(), made=None):
     """Return `code` with `names` and `imports` renamed.
 
-    Names in `sources` are renamed only where `_is_in_use` holds; the values of this dict say which are enumerations.
-    Where the value of a name in `arrays` is used otherwise, and that of a name in `held` is returned or read from, code
-    that replaces it is inserted.
-    A class must stay itself in `isinstance`, `except` and comparisons.  `hidden` are names of a class body,
-    which its annotation scopes see before globals, and `made` names of functions that the enclosing code makes, or
-    False if none of its variables is called.
+    Names in `sources` are renamed only where `_is_in_use` holds, since a class must stay itself in `isinstance`,
+    `except` and comparisons; the values of this dict say which are enumerations.  Code that replaces the value is
+    inserted for other uses of a name in `arrays`, and where the value of a name in `held` is returned or read from.
+    `hidden` are names of a class body, which its annotation scopes see before globals.  `made` are names of functions
+    that the enclosing code makes, or False if none of its variables is called.
     """
     raw, added, wide, (instructions, naming) = bytearray(code.co_code), {}, {}, _naming(code)
     own = {code.co_names[instructions[k][2]] for k in naming if instructions[k][1] == _STORE_NAME}

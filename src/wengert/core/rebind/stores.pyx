@@ -3,15 +3,15 @@
 
 A derivative passes copies of these arrays that can hold traced values, so that the caller's arrays stay as they were.
 
-Method.  Each value on the stack and in a local variable has a mask, the arguments whose memory it may share, and the
-name or code that it was loaded by, if it is a function.  Instructions are read in order, and again while the values at
-the target of a jump change.  A store into an item, an operator in place, `out=` and functions and methods that write
-into their arguments mark the arguments in the mask of the target.  Functions that f calls by a name that leads to
-Python code are read likewise.
+Method.  Each value on the stack and in a local variable has a mask of the arguments whose memory it may share and, if
+it is a function, the name or code by which it was loaded.  Instructions are read in order, and again while the values
+at the target of a jump change.  A store into an item, an in-place operator, `out=`, and functions and methods that
+write into their arguments mark the arguments in the mask of the target.  Python functions that f calls by name are
+read in the same way.
 
 Limits.  An argument that is marked needlessly is copied needlessly.  One that is missed is passed as it is, and a store
-of a traced value into it raises.  Missed are stores in handlers of exceptions, through attributes of objects, and in
-functions that are called otherwise than by name.
+of a traced value into it raises.  Stores in exception handlers, through attributes of objects, and in functions that
+are not called by name are missed.
 """
 
 import builtins
@@ -30,7 +30,7 @@ _ROUNDS = 8  # limit on the passes over code with loops; the result may not have
 _MAX_DEPTH = 12  # maximum depth of calls that are read
 _NONE = (0, None)
 
-#: attributes and results of methods that do not share memory with their array
+#: attributes that share no memory with their array; attributes and methods whose result may; and other methods
 _APART = {"shape", "size", "ndim", "dtype", "nbytes", "itemsize", "strides", "flags"}
 _VIEWS = {"T", "mT", "flat", "base", "real", "imag", "view", "reshape", "ravel", "transpose", "swapaxes", "squeeze",
           "diagonal", "data", "getfield"}
@@ -151,7 +151,7 @@ cdef class _Reader:
         return 0
 
     cdef list after(self, int op, arg, bint jumps):
-        """Return the stack after an instruction whose effect is known only for the depth of the stack."""
+        """Return the stack after an instruction of which only the effect on the stack's depth is known."""
         effect = dis.stack_effect(op, arg if op >= dis.HAVE_ARGUMENT else None, jump=jumps)
         if dis.opname[op].startswith(_POPPING):
             return self.stack[: len(self.stack) + effect]
@@ -200,7 +200,7 @@ cdef class _Reader:
         symbol = first[1] or second[1]
         owner = 0 if first[1] and second[1] else first[0] | second[0]
         masks = [mask for mask, _ in given]
-        if owner and symbol and symbol[0] != "method":  # the first argument stands in place of an object
+        if owner and symbol and symbol[0] != "method":  # the first argument is where a method's object would be
             masks, owner = [owner, *masks], 0
         count = len(masks) - len(keywords)
         self.push(self.result(symbol, owner, masks[:count], dict(zip(keywords, masks[count:]))), None)
@@ -222,7 +222,7 @@ cdef class _Reader:
         return self.foreign(value, last, masks, words, together)
 
     def nested(self, code, masks=(), words=None):
-        """A call of a function that this code makes."""
+        """Mark what a call of a function made by this code writes into."""
         if self.depth >= _MAX_DEPTH:
             return
         cells = {name: self.load_cell(name) for name in code.co_freevars}
@@ -240,7 +240,7 @@ cdef class _Reader:
         return words.get("out", 0) if name in _OWN_METHODS else together
 
     def function(self, f, masks, words, together):
-        """A call of a Python function that is followed."""
+        """Mark what a call of a followed Python function writes into, and return the mask of its result."""
         code = f.__code__
         written, returned = _written(f, self.known, self.depth + 1)
         given = 0
@@ -250,7 +250,7 @@ cdef class _Reader:
         return given
 
     def foreign(self, value, last, masks, words, together):
-        """A call of a function of NumPy, of Python, or of one that is unknown."""
+        """Mark what a call of a NumPy, built-in or unknown function writes into, and return the mask of its result."""
         out = words.get("out", 0)
         if isinstance(value, np.ufunc) and last == value.__name__:
             for mask in masks[value.nin :]:

@@ -1,9 +1,9 @@
 """Stand-ins for functions, classes and methods that are inspected when they are first used.
 
 Renamed code calls a function, or calls or reads from a class, by a private name.  Until that happens for the first
-time the name holds a stub, which puts the replacement in its own place; methods of proxy classes likewise.  So a plan
-costs time for the code that runs, not for all that it could reach.  A function that is passed on instead of called is
-replaced before the code runs, since others may inspect or compare it.
+time the name holds a stub, which then puts the replacement in its own place.  Methods of proxy classes have stubs too.
+So a plan costs time only for the code that runs, not for all that it could reach.  A function that is passed on instead
+of called is replaced before the code runs, since others may inspect or compare it.
 """
 
 import dis
@@ -47,7 +47,7 @@ def _function_stub(name, ref):
 
 
 class _ClassStub:
-    """Stands for a class that is called or read from; up to Python 3.12 also for that in ``C[T](x)``."""
+    """Stands for a class that is called or read from; up to Python 3.12 also for C in ``C[T](x)``."""
 
     __slots__ = ("_wengert_name", "_wengert_ref")
 
@@ -82,7 +82,7 @@ class MethodStub:
         new = self.resolved()
         return type(new).__get__(new, owner, cls)
 
-    def __call__(self, *args, **kwargs):  # Python calls `__get__` and the like of a class without binding them
+    def __call__(self, *args, **kwargs):  # Python calls special methods such as `__get__` without binding them
         return self.resolved()(*args, **kwargs)
 
 
@@ -145,7 +145,7 @@ def plain_functions(f) -> list:
 
 
 def _is_inert_name(value):
-    """Return whether nothing is replaced for a value that is not followed; subclasses of a class may be."""
+    """Return whether a value that is not followed is never replaced, not even as a subclass of a registered class."""
     if isinstance(value, type):
         return value.__module__ == "builtins"
     kind = type(value)
@@ -153,7 +153,7 @@ def _is_inert_name(value):
 
 
 def is_certain(f) -> bool:
-    """Return whether the code of a function that uses no name of anything replaced is never renamed."""
+    """Return whether the code of a function is never renamed, given that none of its names leads to a replacement."""
     has_defaults = f.__defaults__ or f.__kwdefaults__
     return not has_defaults and all(
         _is_certain_code(code.co_code[::2]) and COPY_FUNCTIONS.isdisjoint(code.co_names)
@@ -197,7 +197,7 @@ def _parts_by_name(f):
 def may_copy_arrays(values) -> bool:
     """Return whether any of these functions and classes, or of those that they may call by name, copies arrays.
 
-    Those that do not are remembered until the next call from outside, since the plans of one call ask about the same.
+    Those that do not are remembered until the next call from outside, since the plans of one call ask repeatedly.
     """
     met = _no_copies[1].copy() if _no_copies[0] is state.now else set()
     waiting = [value for value in values if id(value) not in met]

@@ -67,7 +67,7 @@ _SIGNATURE = "__defaults__", "__kwdefaults__", "__annotate__" if hasattr(like, "
 
 @functools.cache
 def _caller(names, only, count, has_args, has_keywords):
-    """Function that makes the function of `seeing_arguments`: `names` are its parameters, `only` positional-only."""
+    """Factory of the function of `seeing_arguments`: `names` are its parameters, the first `only` positional-only."""
     names, keywords = [*names], [names[-1]] if has_keywords else []
     rest = [names[-1 - has_keywords]] if has_args else []
     named = names[count : len(names) - has_args - has_keywords]
@@ -92,7 +92,7 @@ def keeping_plain(f):
 
 
 def partial_like(value, args, keywords):
-    """A partial with other parts, the function first, and the attributes of `value`."""
+    """Return a partial of the function ``args[0]`` with the other arguments, and with the attributes of `value`."""
     new = functools.partial(*args, **keywords)
     new.__dict__ = value.__dict__
     return new
@@ -110,7 +110,7 @@ def dispatching(f):
 
 
 class _DispatchingMethod:
-    """As above, for a method made by `functools.singledispatchmethod`."""
+    """Does for a method made by `functools.singledispatchmethod` what `dispatching` does for a function."""
 
     def __init__(self, method, _):
         self._wengert_of = method
@@ -138,7 +138,7 @@ register_wrapper(functools.singledispatchmethod, lambda method: method.dispatche
 
 
 def _install_wrapt():
-    """Register functions decorated by `wrapt`, whose objects in C hold the function and that of the decorator."""
+    """Register functions decorated by `wrapt`, whose C objects hold the function and the decorator's function."""
     wrapt = sys.modules["wrapt"]
 
     def make(value, copy):
