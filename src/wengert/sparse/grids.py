@@ -37,7 +37,7 @@ MAX_FORMS = 24
 
 
 def lattice_colours(s: Structure, shape: tuple | None, least: int, most: int) -> np.ndarray | None:
-    """Colours of the columns by the form with the fewest colours, over `shape` or guessed shapes; None from `most` on."""
+    """Colours of the columns by the form with the fewest colours, over `shape` or guessed shapes, if below `most`."""
     best = None
     for axes in _shapes(s, shape):
         vectors = conflict_vectors(s, axes)
