@@ -86,8 +86,8 @@ cdef class Bracket:
     def add(self, dict variables, list outcome):
         """Append a comparison with the values of the variables.
 
-        `is_over` becomes true if nothing shrinks by a constant factor, or if an integer does: the derivative of an
-        index that is searched for in a table is 0 indeed.
+        `is_over` becomes true if nothing shrinks by a constant factor, or if an integer does: an index found by
+        searching a table has derivative 0.
         """
         if self.tracks is not None:
             self.follow(self.variables, variables, self.outcome, self.tracks)

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Finds the user's frame on the Python stack: the line of user code that is running, or the library that called.
+"""Inspects the Python stack: which line of the user's code is running, and which library function it called.
 
 Errors, warnings and guards name the user's line.
 Cython functions have no frames, so a walk up the stack sees Python code only: it skips frames of this package, NumPy

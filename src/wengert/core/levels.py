@@ -353,7 +353,7 @@ def explain(level, error: BaseException, name: str | None = None) -> None:
 
 
 def noted() -> list:
-    """Snapshot of the notes, as the argument of `forget`."""
+    """Snapshot of the notes, to be passed to `forget`."""
     return [(holder, holder.refused) for holder in holders()]
 
 

@@ -233,7 +233,7 @@ def ended_message(level) -> str:
 
 
 def outside_message(level) -> str:
-    """Message about a step that writes to an array from outside."""
+    """Message about a step that writes to an array created outside the step."""
     return (
         f"{level.name} writes to a traced array created outside the step: an array that a step changes must be "
         "part of the state that it takes and returns"

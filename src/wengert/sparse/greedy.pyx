@@ -1,4 +1,4 @@
-# Index arrays are validated in Python before they reach this module; loops run without the GIL:
+# Bounds checks are off, since index arrays are validated before they reach this module; loops release the GIL:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Greedy colourings, vertex orderings and tabu search.
 
@@ -208,7 +208,7 @@ cdef class Conflicts:
         return self.ordered(first, np.zeros(self.size, np.int32), 1)
 
     def dsatur(self, const int32_t[::1] first, Py_ssize_t limit):
-        """DSATUR colouring with colours below `limit`, and its order; neighbours of the next vertex have most colours.
+        """DSATUR colouring with colours below `limit`, and its order: next is the vertex that sees the most colours.
 
         Ties are broken by `first`.
         The colours that a vertex sees are a bit set of `limit` bits.

@@ -1,4 +1,4 @@
-# All indices are computed here, not passed by users, and no division has a divisor from the user:
+# Bounds checks are off, since users supply no indices here; C division is on, since they supply no divisors:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Index sets for sparsity detection: for each scalar of a program, the set of inputs that it may depend on.
 

@@ -1,4 +1,4 @@
-# Index arrays are validated in Python before they reach this module; loops run without the GIL:
+# Bounds checks are off, since index arrays are validated before they reach this module; loops release the GIL:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Checks whether nonzeros can be recovered, orders substitution, and compares products; independent of the search.
 

@@ -12,7 +12,7 @@ import functools
 
 import numpy as np
 
-cimport wengert.core.operands.var as var  # in this form Cython sees that the module depends on it
+cimport wengert.core.operands.var as var  # this form lets Cython track the dependency
 
 from wengert import registry
 from wengert.core import levels

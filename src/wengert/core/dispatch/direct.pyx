@@ -14,7 +14,7 @@ from libc.stdint cimport uint64_t
 
 import numpy as np
 
-cimport wengert.core.operands.var as var  # in this form Cython sees that the module depends on it
+cimport wengert.core.operands.var as var  # this form lets Cython track the dependency
 from wengert.core.operands.var cimport ArrayVar, ScalarDual, ScalarVar, active_level, array_var
 from wengert.core.tape.memory cimport FORWARD, NESTED, Level, is_double, view_descriptor
 from wengert.core.tape.tape cimport CALL, REARRANGE, Node, Tape, kept_constant, new_node

@@ -20,7 +20,7 @@ from libc.math cimport fabs, isfinite
 
 from wengert.core.dispatch.arguments cimport is_a
 cimport wengert.core.dispatch.direct as direct
-cimport wengert.core.operands.var as var  # in this form Cython sees that the module depends on it
+cimport wengert.core.operands.var as var  # this form lets Cython track the dependency
 
 from wengert import registry
 from wengert.core import levels
@@ -426,7 +426,7 @@ def _collect_operands(row, args):
     if row.kind == "custom":
         return args, [(0, i, x) for i, x in enumerate(args) if var.is_traced(x)]
     if row.sequence and args and var.is_traced(args[0]):
-        args[0] = list(args[0])  # an array instead of a sequence stands for its rows
+        args[0] = list(args[0])  # an array passed as the sequence stands for its rows
     for i, argument in enumerate(args):
         if var.is_traced(argument):
             operands.append((i, -1, argument))

@@ -13,7 +13,7 @@ import numpy as np
 
 from wengert.core.dispatch.arguments cimport is_a
 cimport wengert.core.dispatch.direct as direct
-cimport wengert.core.operands.var as var  # in this form Cython sees that the module depends on it
+cimport wengert.core.operands.var as var  # this form lets Cython track the dependency
 
 from wengert import registry
 from wengert.core import levels

@@ -94,7 +94,7 @@ def proxy_of_subclass(cls: type) -> Refusing | None:
 
 
 def install_iterative(package: str) -> None:
-    """Register proxies of the functions of a package of SciPy listed in `ITERATIVE`, with those of its modules."""
+    """Register proxies of the functions that `ITERATIVE` lists for a SciPy package and its modules."""
     for place, names in ITERATIVE.items():
         module = sys.modules.get(place)
         if module is None or not f"{place}.".startswith(f"{package}."):

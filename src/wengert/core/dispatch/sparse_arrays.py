@@ -101,7 +101,7 @@ class SparseVar:
     """A sparse array with traced entries, such as the product of a constant sparse array and a traced value.
 
     ``__class__`` is the class that SciPy would return, except when SciPy's own operators test it.
-    Any attribute that is not defined raises an error that says that it is not supported.
+    Reading an unsupported attribute raises an error that says what to use instead.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-# Indices are computed here, never supplied by a user, and Cython code divides by no user value:
+# Bounds checks are off, since users supply no indices here; C division is on, since they supply no divisors:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Tangents and second derivatives of a tape: forward over reverse on one recording, k directions at once.
 
@@ -645,7 +645,7 @@ cdef list operands_of(Node node):
 
 
 cdef object aligned(object t, int ndim):
-    """Insert axes of length 1 after that of the directions, so that tangents broadcast with the result."""
+    """Insert axes of length 1 after the axis of directions, so that tangents broadcast with the result."""
     shape = t.shape
     if len(shape) == ndim + 1:
         return t

@@ -52,7 +52,7 @@ cdef enum:
 
 
 cdef inline object as_doubles(object x, object other):
-    """Return a small plain array of flags or integers as float64, as NumPy converts it when mixed with float64."""
+    """Convert a small plain array of booleans or integers to float64, as NumPy does when combining it with float64."""
     if type(other) is ArrayVar and not is_double((<ArrayVar>other).v):
         return x
     if type(x) is not ndarray or not (cnp.PyArray_ISBOOL(<cnp.ndarray>x) or cnp.PyArray_ISINTEGER(<cnp.ndarray>x)):

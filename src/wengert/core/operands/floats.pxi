@@ -41,7 +41,7 @@ cdef bint is_input(object x):
 
 
 cpdef object given_float(x):
-    """Wrap a traced scalar as a traced Python float; unlike `float_of`, also an input of a recording."""
+    """Wrap a traced scalar as a traced Python float; an input of a recording stays one, unlike in `float_of`."""
     global holds_floats
     cdef FloatVar y
     holds_floats = True
@@ -64,7 +64,7 @@ cpdef bint holds_float(x):
     return type(x) is FloatVar
 
 
-cdef tuple COMPARISONS = ("__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__")     # by number of the operator
+cdef tuple COMPARISONS = ("__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__")     # by CPython's number
 
 
 cdef bint compares_as_float(object x, int op):

@@ -27,8 +27,8 @@ cdef enum:
     SITES = 64                  # size of the table of searches, a power of two
     PERIOD = 64                 # comparisons after which old differences no longer count
     MAX_COMPARED = 4096         # elements of an array that are compared with the other side
-    EARLY = 64                  # local variables are examined at the first comparisons, and at this many after each one
-    SAMPLING = 8                # and later at one in this many, a power of two
+    EARLY = 64                  # examine local variables at this many comparisons from the start or an examination
+    SAMPLING = 8                # and at one in this many of the others; a power of two
     MAX_EXAMINED = 1024         # examinations in a derivative
     PLACES = 1024               # size of the table of instructions, a power of two
     MIN_MISSES = 2              # derivatives without a bracket after which an instruction is ignored
@@ -519,7 +519,7 @@ cdef int add_slope(Level level, Sample *sample, object left, object right) excep
 # ---- checks when a derivative ends
 
 cpdef bint has_searches(Level level) except -1:
-    """Return whether any search of a derivative contracted, so that its end may warn.
+    """Return whether any search of a derivative contracted, so that a warning may be due when the derivative ends.
 
     If none did, drop the brackets of the derivative.
     """

@@ -1,4 +1,4 @@
-# Elements of arrays: reading at an index, and stores, which save the values that they overwrite.
+# Reads of array elements at an index, and stores, which save the values that they overwrite.
 
 cdef bint is_basic(object key):
     """Return whether an index selects a view, as integers, slices, None and Ellipsis do."""

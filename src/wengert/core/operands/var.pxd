@@ -50,7 +50,7 @@ cdef class Search:              # comparisons at one instruction since the two s
     cdef int streak                     # number of successive windows that contract
     cdef bint is_final                  # is the contraction up to `tail` large enough to decide?
     cdef double fast                    # the difference at which convergence became superlinear, or 0
-    cdef list integers                  # local variables of the first comparisons
+    cdef list integers                  # integer local variables at the first comparisons
     cdef bint over_table                # is an integer index bisected?
     cdef object place                   # of a bracket: the `Place` of its instruction
     cdef object bracket                 # `brackets.Bracket` of the local variables, or None

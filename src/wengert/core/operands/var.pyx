@@ -1,4 +1,4 @@
-# boundscheck and wraparound are off as user indices are checked explicitly; cdivision as no division is by user data.
+# Bounds checks are off, since user indices are checked explicitly; C division is on, since users supply no divisors.
 # With c_api_binop_methods, Cython also calls `__add__(left, right)` if only the right operand is of this class.
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 # cython: c_api_binop_methods=True
@@ -194,7 +194,7 @@ cdef bint has_outer_reference(Buffer buffer):
 
 
 cdef int check_ended(Buffer buffer) except -1:
-    """Make a buffer clean if its derivative has ended, or raise; a level without a tape may still be running."""
+    """Make a buffer of an ended derivative clean; raise if another derivative is running or refers to the buffer."""
     if buffer.level is None or buffer.level.tape != NULL or buffer.level.live:
         return 0
     if not has_ended(buffer.level) or has_outer_reference(buffer):
@@ -264,7 +264,7 @@ cdef str mixed_message(Level one, Level other):
 
 
 cdef object result(Tape tape, Node node, object y):
-    """Append an entry with value `y` and return its operand: an array, a scalar, or a 0-d array for other dtypes."""
+    """Append an entry with value `y`; return its operand: an array, a float64 scalar, or else a 0-d array."""
     cdef cnp.ndarray array
     cdef Buffer buffer
     if tape.is_full:
@@ -391,7 +391,7 @@ cpdef Level innermost(x):
 
 
 cpdef object lower(x, Level level):
-    """Return `x` at the level enclosing `level`: operands of `level` become their values there, clean arrays plain."""
+    """Return `x` at the level enclosing `level`: its operands become their values there, clean arrays become plain."""
     cdef Buffer buffer
     cdef Level own
     x = as_numpy(x)
@@ -478,7 +478,7 @@ cpdef bint shares_memory(ArrayVar x, y):
 def is_same(x, y):
     """Return whether two operands have the same value and the same derivatives.
 
-    On a tape they have the same slot or the same memory: other expressions count as different, even if they are equal.
+    On a tape, only operands with the same slot or the same memory count as the same.
     """
     x, y = as_numpy(x), as_numpy(y)
     if x is y:

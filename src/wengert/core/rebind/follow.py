@@ -128,7 +128,7 @@ def can_copy(f):
 
 
 def is_followed_function(f):
-    """Return whether a function is followed; a `functools.wraps` wrapper is if the function that it wraps is."""
+    """Return whether a function is followed; for a wrapper by `functools.wraps` the wrapped module counts too."""
     home = f.__globals__.get("__name__", "__main__")
     if f.__builtins__ is BUILTINS and why_unfollowed(home) is None:
         return knows_bytecode()

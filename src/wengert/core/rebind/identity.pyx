@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Finds the object, function, class or module for which another one stands, so that identities are those of plain code.
+"""Finds what a proxy, a copy or another stand-in stands for, so that identities are those of plain code.
 
 Followed code sees proxies of objects and classes, and copies of functions.  Its operators ``is`` and ``in`` get the
 operands of plain code, and `id` the object.  Proxies of objects without ``__eq__`` compare and hash as their objects.

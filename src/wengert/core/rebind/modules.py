@@ -18,7 +18,7 @@ _imports = {}  # (module, form of the import, package) -> private name of what i
 class ModuleProxy(types.ModuleType):
     """A user's module as seen by renamed code: reads and writes go to the module, and functions are rebound.
 
-    Classes are replaced where they are called or read from: there renamed code reads them by a name with a prefix.
+    Classes are replaced where they are called or read from: renamed code then adds a prefix to the attribute's name.
     """
 
     __slots__ = ("_wengert_of",)
@@ -53,7 +53,7 @@ class ModuleProxy(types.ModuleType):
         return isinstance(vars(_of.__get__(self)).get(name), types.ModuleType)
 
     def _wengert_below(self, name):
-        """Proxy of a followed module in this attribute, or None."""
+        """Return the proxy of the attribute if it is a followed module, else None."""
         return _module_below(_of.__get__(self), name)
 
 

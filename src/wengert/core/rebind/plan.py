@@ -118,7 +118,7 @@ _LEAVES = {*DATA, types.BuiltinFunctionType, types.ModuleType}
 
 
 def _holds_constants(value):
-    """Return whether an object holds arrays of which functions that copy see a replacement."""
+    """Return whether an object holds arrays that are replaced in functions that copy arrays."""
     return any(map(is_constant, space_of(value).copy().values()))
 
 
@@ -251,9 +251,9 @@ class Plan(Inspected):
 
     @classmethod
     def reached(cls, root, limit=sys.maxsize, enters=None, is_whole=True, is_lazy=False):
-        """Explore what is reachable from `root`, but at most `limit` functions, and only those with ``enters(f)``.
+        """Explore what is reachable from `root`: at most `limit` functions, and only those that `enters` accepts.
 
-        A function that ``enters`` rejects is no reason to replace what reaches it.
+        A function that `enters` rejects is no reason to replace what reaches it.
         Unless `is_whole`, end at the first function that is not explored.
         If `is_lazy`, functions and classes that have plans of their own are not explored.
 
@@ -331,7 +331,7 @@ class Plan(Inspected):
         nodes, users, seeds, objects, _, self.lazy = reached or self.reached(root)
         seeds = [*seeds, *[id(value) for value in nodes if self.is_seed(value)]]
         self.copying = {id(value) for value in nodes if is_copying(value)}
-        holds_constants = isinstance(root, type) or any(map(_holds_constants, objects.values()))  # or an object may
+        holds_constants = isinstance(root, type) or any(map(_holds_constants, objects.values()))  # or objects may
         if self.lazy and not self.copying and holds_constants and may_copy_arrays(self.lazy.values()):
             self.copying.add(None)  # the function that copies may have a plan of its own
         self.written = {id(cell) for value in nodes if self.copying for cell in assigned_cells(value)}

@@ -270,7 +270,7 @@ def share_tuple(value, cls, assign=object.__setattr__):
 
 
 def _share_slots(value, cls, new=object.__new__, assign=object.__setattr__):
-    """Return the proxy of an object with slots, an instance of a leaf of a proxy class; or the object of a proxy."""
+    """Return the proxy of an object with slots (see `leaf_of`), or the object of such a proxy."""
     if not hasattr(cls, "_wengert_original"):
         return type(value)._wengert_whole.__get__(value)
     proxy = new(cls)

@@ -22,14 +22,14 @@ COPY_FUNCTIONS = {"copy", "deepcopy", "astype", "flatten", "dot"}
 #: plan with copies of its own that runs in this context; stand-ins of containers and modules return these copies
 running_plan = contextvars.ContextVar("wengert_running_plan", default=None)
 plans = {}  # id(function, class or object) -> Plan
-passed = []  # pairs of a private name that holds a stub and its function, to be replaced before code runs
+passed = []  # (private name that holds a stub, its function): stubs to be replaced before code runs
 templates = weakref.WeakKeyDictionary()  # code -> plan of the last function with this code, without the function
 _retired = collections.deque(maxlen=_MAX_RETIRED)
 #: held while plans, registrations and copies of modules change; registering may import mirrors
 lock = RLock()
 _COPIES = COPY_FUNCTIONS - {"dot"}
 _constants = []  # the arguments of `see_constants`, once NumPy is registered
-seen_as = set()  # array classes that followed code sees as views of a class with this one as `_wengert_original`
+seen_as = set()  # array classes whose constants followed code sees as views of a subclass
 CLASSES = set()  # ids of registered classes that are replaced only where they are called or read from
 _of_subclass = {}  # id(registered class) -> function that returns the stand-in of a subclass
 array_bases = []  # bases of proxy classes of subclasses of NumPy's array
@@ -55,7 +55,7 @@ lookup = _Lookup()
 class _State:
     """State of all plans.
 
-    now : object that stands for the latest call from outside of renamed code; plans are checked once for each
+    now : object that stands for the latest call from outside of renamed code; plans are checked once per such call
     use : number of plans made of functions and classes that have plans of their own
     retired : number of times that all plans were dropped
     making : ids of functions, classes and objects whose plans are being made
@@ -142,7 +142,7 @@ def _make_special(kind):
 def register_later(package, install):
     """Call `install`, which registers the members of a package ``a`` or ``a.b``, when one of them is first met.
 
-    Within its package, one module of any depth may have an `install` of its own; modules may share one.
+    A module at any depth of a package may have an `install` of its own; several modules may share one.
     """
     deferred[package] = install
     _settled.clear()

@@ -66,7 +66,7 @@ _VARIABLE_LOADS = {dis.opmap[name] for name in (
     "LOAD_FAST_BORROW_LOAD_FAST_BORROW") if name in dis.opmap}  # fmt: skip
 #: instructions that act on two variables, whose indices are the halves of a byte
 _PAIRS = {op for op in _VARIABLE_LOADS if dis.opname[op].count("_FAST") > 1}
-#: subscripts, and instructions whose result may be a function that is called at once, each with its argument or None
+#: (opcode, argument or None) of subscripts, and of all instructions whose result may be called at once
 _SUBSCRIPTS = {(dis.opmap["BINARY_OP"], k) for k, (_, sign) in enumerate(dis._nb_ops) if sign == "[]"} | {
     (dis.opmap[name], None) for name in ("BINARY_SUBSCR",) if name in dis.opmap
 }  # fmt: skip
@@ -391,7 +391,7 @@ class Code:
     paths : attributes read from them, as (name, attribute, ...)
     bare : global names whose value is also used otherwise
     passed : global names whose value is used other than by a call
-    assigned, written : global names and free variables assigned
+    assigned, written : assigned global names, assigned free variables
     held : assigned global names whose value is returned or read from, such as an object made at first use
     imports : imports that may be renamed, as (dotted name, form, level)
     mentioned : all names, including those of attributes
@@ -497,7 +497,7 @@ def reads_for_use(code, offset, name):
 def _attribute_used(code, offset):
     """Return the attribute that the instruction at this offset reads in order to call it or read from it; or None."""
     instructions, _ = _naming(code)
-    k = bisect.bisect(instructions, offset, key=operator.itemgetter(0)) - 1  # in Python 3.12 it may be a cache's
+    k = bisect.bisect(instructions, offset, key=operator.itemgetter(0)) - 1  # in 3.12 it may be in its caches
     if instructions[k][1] not in _ATTRIBUTE:
         return None
     (_, op, arg, _), (_, after, place, _) = instructions[k : k + 2]
@@ -605,7 +605,7 @@ def _variables(code):
 def _callees(code, instructions, made):
     """Return the offsets of instructions that load a variable not in `made` in order to call it.
 
-    Where NULL follows the callee, include subscripts and calls whose result is called.
+    Where NULL follows the callee on the stack, include subscripts and calls whose result is called.
     """
     held, found = _variables(code), []
     for null in places(instructions, _NULL_TABLE):

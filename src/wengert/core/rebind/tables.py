@@ -37,7 +37,7 @@ def table(value, see):
 
 
 def _passed(name):
-    """Method that acts on the original."""
+    """Return a method that calls the original's method."""
 
     def method(self, *args, **options):
         return getattr(self._wengert_of, name)(*args, **options)
@@ -47,7 +47,7 @@ def _passed(name):
 
 
 def _seen(name):
-    """Method that acts on the original and returns an item."""
+    """Return a method that calls the original's method, and replaces the item that this returns."""
 
     def method(self, *args):
         return self._wengert_see(getattr(self._wengert_of, name)(*args))
@@ -57,7 +57,7 @@ def _seen(name):
 
 
 def _keyed(name, sees=False):
-    """Method of a dictionary that acts on the original, by a key; if `sees`, it returns an item."""
+    """Return a method that calls the original dictionary's method with a plain key; if `sees`, replace its result."""
 
     def method(self, key, *args, **options):
         found = getattr(self._wengert_of, name)(plain_key(key, self._wengert_of), *args, **options)
@@ -68,7 +68,7 @@ def _keyed(name, sees=False):
 
 
 def _renewing(method):
-    """Method that acts on the original, and then on what code in C sees."""
+    """Return a method that calls `method`, and then renews the items that code in C sees."""
 
     def renewing(self, *args, **options):
         try:
@@ -81,7 +81,7 @@ def _renewing(method):
 
 
 def _in_place(name):
-    """Operator that changes the original."""
+    """Return an operator that changes the original in place."""
 
     def method(self, other):
         getattr(self._wengert_of, name)(other)

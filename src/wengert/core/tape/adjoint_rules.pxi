@@ -17,9 +17,9 @@ cdef enum:
     COTANGENT, ADJOINT, OF_A, OF_B, OF_Y
 
 cdef enum:
-    MIN_RANK_ONE = 256      # elements of a matrix; to larger ones a rank-one cotangent is added without a temporary
+    MIN_RANK_ONE = 256      # elements; a rank-one cotangent is added to a matrix of this size without a temporary
 
-cdef struct Rows:                       # current row of each of these arrays
+cdef struct Rows:                       # current row of each array that a kernel uses
     char *at[5]                         # address of its first element
     const cnp.npy_intp *steps[5]        # strides; NULL: a scalar
     cnp.npy_intp index[64]

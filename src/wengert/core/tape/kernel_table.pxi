@@ -18,7 +18,7 @@ cdef extern from "sweep.h" nogil:
     void wg_partials(int op, double a, double b, double y, double *pa, double *pb)
 
 cdef bint opcode_cheap[256]
-cdef int opcode_reads[256][2]           # WG_A | WG_B | WG_Y, by the partial in a and in b
+cdef int opcode_reads[256][2]           # WG_A | WG_B | WG_Y, for the partials in a and b
 memset(opcode_cheap, 0, sizeof(opcode_cheap))
 memset(opcode_reads, 0, sizeof(opcode_reads))
 

@@ -26,7 +26,7 @@
 #endif
 
 /* Forces inlining into a caller that is compiled for another instruction set or for a constant k. */
-#if defined(__GNUC__) || defined(__clang__) /* clang for Windows defines the second alone */
+#if defined(__GNUC__) || defined(__clang__) /* clang for Windows defines only __clang__ */
 #define WG_INLINE static inline __attribute__((always_inline))
 #elif defined(_MSC_VER)
 #define WG_INLINE static __forceinline

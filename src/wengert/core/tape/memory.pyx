@@ -1,4 +1,4 @@
-# Indices are computed here, never supplied by a user, and Cython code divides by no user value:
+# Bounds checks are off, since users supply no indices here; C division is on, since they supply no divisors:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Array memory: pooled blocks, buffers with their shadows, and predicates on memory layouts.
 

@@ -1,4 +1,4 @@
-# Indices are computed here, never supplied by a user, and Cython code divides by no user value:
+# Bounds checks are off, since users supply no indices here; C division is on, since they supply no divisors:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Products of plain float64 arrays with strong zero: a factor that is exactly 0 gives 0, even times inf or NaN.
 
@@ -29,7 +29,7 @@ cdef Kernel matmul = Kernel(np.matmul, 0, 0, 0)
 
 
 cpdef object strong_product(a, b):
-    """Return `wengert.registry.strong` of float64 arrays and scalars; `b` may be an array of flags."""
+    """Return `wengert.registry.strong` of float64 arrays and scalars; `b` may be a boolean array."""
     cdef double x = 0.0, y = 0.0
     if type(b) is ndarray and cnp.PyArray_ISBOOL(<cnp.ndarray>b) and (
             type(a) is float64 or (type(a) is ndarray and is_double(<cnp.ndarray>a))):

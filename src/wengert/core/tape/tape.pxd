@@ -79,7 +79,7 @@ cdef class Tape:
     cdef list roots                     # buffers without a producing node: inputs, and clean ones stored into
     cdef Py_ssize_t buffers_capacity
     cdef readonly Level level
-    cdef readonly bint recording        # will be replayed: discrete values are entries, reading a plain value guards it
+    cdef readonly bint recording        # will be replayed: records discrete values, guards plain values that f reads
     cdef readonly list passive          # of a recording tape: ranges of entries whose results carry no derivative
     cdef public object reader           # translates the entries to SSA, so that they can be dropped; or None
     cdef readonly bint is_full          # of a recording tape: the entries should be read now
