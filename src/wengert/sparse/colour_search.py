@@ -282,7 +282,7 @@ def _partitions(s):
 def _of_long_rows(s):
     """Mask of the nonzeros in the k longest rows.
 
-    k minimises the number of products: the length of the next row plus that of the longest column within the k rows.
+    k minimises the number of products: length of the next row plus length of the longest column within the k rows.
     """
     sizes = np.diff(s.ptr)
     rank = np.empty(s.shape[0], np.int64)

@@ -67,7 +67,7 @@ class CallDependence:
         self.is_done = False  # whether the rule has recorded the interactions
 
     def ids(self, argument):
-        """Set ids of the elements of an argument; those of a constant are 0, the empty set."""
+        """Set ids of the elements of an argument; for a constant 0, the empty set."""
         if type(argument) is Operand:
             found = self.operands[argument.position]
             return np.zeros(self.shapes[argument.position], np.int32) if found is None else found

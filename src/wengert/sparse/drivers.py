@@ -110,7 +110,7 @@ class SparseOperator(operators.Derivative):
     # -- programs
 
     def of_program(self, program: Program) -> Program:
-        """Build the program of the derivative from that of the function."""
+        """Build the program of the derivative from the program of the function."""
         program._warn_about_searches()
         of_value = program
         if self.order == 2:

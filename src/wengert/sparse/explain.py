@@ -1,4 +1,4 @@
-"""Reports the plan of a sparse derivative, with its cost and that of the alternatives."""
+"""Reports the plan of a sparse derivative, with its cost and the costs of the alternatives."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MethodCost:
     ----------
     plan : Plan
     operations : float
-        Scalar operations in multiples of those of f, excluding those inside NumPy calls.
+        Scalar operations relative to those of f, not counting operations inside NumPy calls.
     nbytes : int
         Size of the workspace in bytes.
     estimate : float

@@ -362,7 +362,7 @@ cdef class Sets:
         return np.asarray(ends).astype(dtype), (<object>indices).astype(dtype, copy=False)
 
     def interact(self, const int32_t[::1] first, const int32_t[::1] second):
-        """Record that the members of the sets of one buffer interact with those of another, element by element."""
+        """Record that the members of corresponding sets in two buffers interact."""
         cdef Py_ssize_t i
         cdef int32_t a = -1, b = -1
         for i in range(first.shape[0]):

@@ -31,8 +31,8 @@ from wengert.sparse.indexsets import Sets, interactions
 from wengert.sparse.propagation import KnownValues, Propagation, curvature
 from wengert.sparse.recovery import differing, direction
 
-#: number of nearby points used to tell rounding errors from missing entries, and the relative change there up to which
-#: a difference may be a missing entry
+#: number of nearby points at which differences are computed again, and the relative change above which a difference is
+#: a rounding error, not a missing entry
 NEARBY_POINTS, MAX_RELATIVE_CHANGE = 16, 0.03
 
 
@@ -82,7 +82,7 @@ def pattern_of(program: Program, argnums: int = 0, order: int = 1, leaves: list 
         Position of the argument, an array or scalar.
     order : {1, 2}
     leaves : list, optional
-        Inputs of the program at a point; the pattern is then that of the branches taken there.
+        Inputs of the program at a point; the pattern then covers only the branches taken there.
 
     Returns
     -------

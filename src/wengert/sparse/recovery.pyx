@@ -149,7 +149,7 @@ def direction(const index[::1] indices, const double[::1] data, Py_ssize_t n):
     cdef Py_ssize_t p
     cdef double x, most
     found = np.zeros(n)
-    cdef double[::1] numbers = found    # holds the largest magnitudes first
+    cdef double[::1] numbers = found    # holds the largest magnitudes until the result replaces them
     with nogil:
         for p in range(data.shape[0]):
             x, most = fabs(data[p]), numbers[indices[p]]

@@ -17,7 +17,7 @@ _INT32_MAX = np.iinfo(np.int32).max
 class Structure:
     """Pattern of a matrix of `shape`: row i has the columns `idx[ptr[i]:ptr[i + 1]]`, in ascending order.
 
-    `t_ptr`, `t_idx` are the same for the transpose; `t_place` is the position of each of its nonzeros in `idx`.
+    `t_ptr`, `t_idx` describe the transpose likewise; `t_place` is the position of each of its nonzeros in `idx`.
     """
 
     def __init__(self, ptr: np.ndarray, idx: np.ndarray, shape: tuple[int, int]):

@@ -36,7 +36,7 @@ class Flat:
 
     @property
     def coords(self):
-        """Index of the next element; after the last element, that of the first."""
+        """Index of the next element; after the last element, the index of the first."""
         shape = np.shape(self.base)
         return tuple(map(int, np.unravel_index(self.index % len(self), shape))) if shape and len(self) else ()
 

@@ -75,7 +75,7 @@ INTERFACES = frozenset(("__array_interface__", "__array_struct__"))
 
 
 class Flags:
-    """``x.flags`` while recording: the memory layout is the same at each replay, but not the ownership."""
+    """Stands in for ``x.flags`` while recording: a replay has the same memory layout, but not the same ownership."""
 
     _LAYOUT = frozenset(
         "c_contiguous f_contiguous contiguous fortran forc fnc C F FORC FNC "

@@ -118,7 +118,7 @@ class _Interface:
 
 
 def _by_operator(compute, left, right):
-    """Apply an operator whose value differs from that of its ufunc in the last bits."""
+    """Apply an operator whose result differs from its ufunc's in the last bits."""
     y = compute(unwrapped(left), unwrapped(right))
     z = compute(sample(left), sample(right))
     return like(z, y)

@@ -198,7 +198,7 @@ cdef class NestedTape:
 
     @property
     def birth(self):
-        """Value of `born` for a buffer that no entry produces: inside a tail it belongs to the tail."""
+        """Value of `born` for a buffer that no entry produces; inside a tail it makes the buffer part of the tail."""
         return 0 if self.tail is None else len(self.entries)
 
     def add_loop(self, compute, list inputs, list values):

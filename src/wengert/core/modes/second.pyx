@@ -92,7 +92,7 @@ cdef class Second:
     cdef Py_ssize_t position        # stores of the entries before it are in effect
     cdef bint swept                 # the reverse sweep reached the first entry
     cdef dict overwritten           # tangents overwritten by array stores, by entry
-    cdef object doubtful            # a row without derivative, whose tangents are NaN, or None
+    cdef object doubtful            # row of a function without derivative here, whose tangents are NaN; or None
     cdef set unneeded               # buffers of inputs whose adjoints are not needed, only their seconds
 
     # ------------------------------------------------------------------------------------------ begin, end
@@ -349,7 +349,7 @@ cdef class Second:
         return self.put(node.out, node.y, <int32_t>i, t)
 
     cdef object rearranged(self, Node node, list tangents):
-        """Tangents of a rearrangement, gathered from those of the source elements."""
+        """Tangents of a rearrangement, gathered from the tangents of the source elements."""
         cdef list parts = [np.zeros((self.k, 1))]
         where = source_indices(node)
         for source, t in zip(node.sources, tangents):

@@ -355,7 +355,7 @@ wg_not_hashable(<PyTypeObject *>ArrayVar)
 
 
 cdef object part(ArrayVar x, str name):
-    """Return the real or imaginary part; for an array a view, whose tangents are views of its tangents."""
+    """Return the real or imaginary part; the part of an array is a view, and so are its tangents."""
     cdef Level level = level_of(x)
     cdef ArrayVar view = array_var(x.buffer, <cnp.ndarray>getattr(x.v, name))
     if not x.scalar:

@@ -4,7 +4,7 @@
 
 #include "list.h"
 
-/* Compute the k tangents `t` of y = phi(a, b) from those of the operands. */
+/* Compute the k tangents `t` of y = phi(a, b) from the tangents of the operands. */
 void wg_dual(int op, double a, double b, double y, const double *ta, const double *tb, double *t, ptrdiff_t k);
 /* Compute one tangent of n elements y = phi(a, b) in one pass, where both arrays have tangents. */
 void wg_push_vv(int op, ptrdiff_t n, const double *ta, const double *tb, const double *av, const double *bv,

@@ -27,7 +27,7 @@ cdef enum:
     SITES = 64                  # size of the table of searches, a power of two
     PERIOD = 64                 # comparisons after which old differences no longer count
     MAX_COMPARED = 4096         # elements of an array that are compared with the other side
-    EARLY = 64                  # examine local variables at this many comparisons from the start or an examination
+    EARLY = 64                  # comparisons whose local variables are examined; each examination adds as many
     SAMPLING = 8                # and at one in this many of the others; a power of two
     MAX_EXAMINED = 1024         # examinations in a derivative
     PLACES = 1024               # size of the table of instructions, a power of two

@@ -110,7 +110,7 @@ cdef ScalarVar append_scalar_slowly(Tape tape, int op, int32_t a, int32_t b, dou
 
 
 cdef inline Level active_level(Level level):
-    """Return the level that records operations on values of `level`: itself, or that of its tail."""
+    """Return the level that records operations on values of `level`: itself, or the level of its tail."""
     return level if level is None or level.tape == NULL else (<Tape>level.tape).level
 
 

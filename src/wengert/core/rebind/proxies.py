@@ -280,7 +280,7 @@ def _share_slots(value, cls, new=object.__new__, assign=object.__setattr__):
     return proxy
 
 
-_class = vars(object)["__class__"]  # that of a proxy is a property
+_class = vars(object)["__class__"]  # a proxy overrides it by a property
 
 
 def _become(value, cls):

@@ -232,7 +232,7 @@ def _plan_of(owner):
 
 
 def _proxy_of(owner, plan):
-    """Return the proxy of a class or of an object, or `owner`."""
+    """Return the proxy of a class or object, or the class or object itself if it needs no proxy."""
     if isinstance(owner, tuple) and plan is not None and not isinstance(plan.run, type):
         new = share_tuple(owner, type(owner))  # no method of its class is replaced
         return owner if all(map(operator.is_, tuple.__iter__(new), tuple.__iter__(owner))) else new

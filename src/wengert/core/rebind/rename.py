@@ -31,7 +31,7 @@ from wengert.features import NAMING, null_is_first
 _OWN = __name__.partition(".")[0]
 
 BUILTINS = vars(builtins)
-CALLED, READ = "_called_", "_read_"  # prefixes of a module's attributes for use in calls and for reading attributes
+CALLED, READ = "_called_", "_read_"  # prefixes for attributes of a module that are called or that are read from
 USED = "_used"  # suffix of a private name, for calls whose result is called or read from
 
 IN_USE = {}  # private name of a module in imports -> (its proxy, private name of the variant with classes replaced)

@@ -117,7 +117,7 @@ cdef class _Reader:
         self.written = self.returned = 0
 
     def run(self):
-        """Return the masks of the parameters that are written and of those that are returned."""
+        """Return the masks of the parameters that may be written and of the parameters that may be returned."""
         steps, waiting, first = decode(self.code), {}, self.held
         for _ in range(_ROUNDS):
             before, self.held = (dict(waiting), self.written), first

@@ -23,7 +23,7 @@ from wengert.core.rebind.tables import TABLES
 #: instructions of code that may be renamed even if none of its names leads to a replacement
 _UNCERTAIN = {dis.opmap[name] for name in ("IMPORT_NAME", "PUSH_NULL", "STORE_SUBSCR")}
 _COMPARISONS, _CONSTANT = {dis.opmap["IS_OP"], dis.opmap["CONTAINS_OP"]}, dis.opmap["LOAD_CONST"]
-_MAX_PLAIN = 8  # limit on the functions that are examined to find that they reach nothing
+_MAX_PLAIN = 8  # maximum number of functions that `plain_functions` examines
 
 
 def stub_of(name: str | None, value) -> Callable:

@@ -15,8 +15,8 @@ REFLECTED = {f"__r{name}__": f"__{name}__" for name in _OPERATORS}
 def reflected(name, method):
     """Return a reflected method of a proxy class that gives precedence to the left operand where the original does.
 
-    Python asks the right operand first if its class derives from that of the left one, as a proxy class always does,
-    and has another method.
+    Python asks the right operand first if its class derives from the left operand's class and redefines the method, as
+    a proxy class always does.
     """
 
     def run(self, other, *modulo):

@@ -33,7 +33,7 @@ cdef class Level:                       # identifies the derivative that a value
     cdef readonly int depth             # number of enclosing derivatives
     cdef public int order               # of the derivative: 2 if the tape is swept for second derivatives, else 1
     cdef readonly Py_ssize_t k          # FORWARD: number of directions
-    cdef readonly object doubtful       # FORWARD: a row without derivative, whose tangents are NaN, or None
+    cdef readonly object doubtful       # FORWARD: row of a function without derivative here (NaN); or None
     cdef object recorder                # NESTED: its tape, until it ends
     cdef public list refused            # errors of traced values, raised if f caught them: (class, text)
     cdef public object spelled          # where a traced value was converted to text, see `levels.spell`
