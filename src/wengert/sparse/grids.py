@@ -194,7 +194,7 @@ def _guessed(s, n) -> Iterator[tuple]:
 
 
 def _spread(flat, chain):
-    """Sum of the lengths of the differences as vectors with these strides."""
+    """Sum of the 1-norms of the differences, written as vectors over axes with these strides."""
     total, rest = 0, flat
     for stride in chain[::-1]:
         digit = (2 * rest + stride) // (2 * stride)

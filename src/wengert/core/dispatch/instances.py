@@ -419,7 +419,7 @@ def plain(x, value_of=var.plain):
 
 
 class Restored:
-    """Converts an array that a replay returns to the class, with the attributes, of the recorded result."""
+    """Gives the array that a replay returns the class and attributes of the recorded result."""
 
     def __init__(self, x):
         self.cls = original(owner(type(x)))

@@ -458,7 +458,7 @@ class Plan(Inspected):
             self.enter_proxy_class(base, fresh)
         bases = [cls, *(self.changed[id(base)] for base in cls.__bases__ if id(base) in self.changed)]
         bases += array_bases if is_array_class(cls) else []
-        recipe = [[*map(id, bases)]]  # proxy classes equal their originals
+        recipe = [[*map(id, bases)]]  # ids, since proxy classes compare equal to their originals
         methods, attributes = self.replaced_methods(cls), self.class_attributes(cls)
         for name, value in methods:
             parts = () if type(value) is types.FunctionType else parts_of(value)

@@ -336,7 +336,7 @@ def _reduce_leaf(self, protocol):
 
 
 def _reduce_made(self, protocol):
-    """Reduce an instance that followed code made, for `pickle` and `copy`; see `_reduce_class` for its class."""
+    """Reduce an instance that followed code made: `copy` keeps its class, `pickle` stores the original class."""
     make, *rest = object.__reduce_ex__(self, protocol)
     return type(self)._wengert_original.__new__ if make is copyreg.__newobj__ else make, *rest
 
