@@ -5,8 +5,8 @@ A scalar becomes a 1-D array, an array a stacked array, and an instruction opera
 depend on no batched input are computed once.
 A NumPy call becomes one call on the stacked arrays if the function supports that (`transforms.stacked`), otherwise one
 call per point.
-A callee with a method ``batched(call, is_batched, count)`` supplies the batched IR itself: its inputs are the operands,
-those of which `is_batched` is true with the leading axis, and its output has that axis; it may return None.
+A callee may supply the batched IR itself in a method ``batched(call, is_batched, count)``: its inputs are the operands,
+with the leading axis where `is_batched` is true, and its output has that axis; it may return None.
 Values equal those at each point, up to the rounding of sums and matrix products.
 
 References
@@ -29,7 +29,7 @@ from wengert.program.ir.reference import evaluated, example_of, of_type
 from wengert.program.tracing.trace import listed
 from wengert.transforms import stacked
 
-#: ``**`` on scalars is another opcode than ``power`` on arrays
+#: ``**`` on scalars has a different opcode from ``power`` on arrays
 _POW, _POWER = OPCODES["**"], OPCODES["power"]
 _ARRAY_OPCODE = {_POW: _POWER, Op.PARTIAL + 2 * _POW: Op.PARTIAL + 2 * _POWER,
                  Op.PARTIAL + 2 * _POW + 1: Op.PARTIAL + 2 * _POWER + 1}  # fmt: skip
@@ -166,7 +166,7 @@ class _Batcher:
         return self.new.part(self.of[a], view, kind_of(self.code, i)[0])
 
     def pack(self, i, a, b, c):
-        """Pack the scalars that are not batched at once, then store the batched ones along the leading axis."""
+        """Pack all unbatched scalars in one instruction, then store the batched ones along the leading axis."""
         type = self.type(i)
         offsets, values = self.code.packs[b]
         batched = self.is_batched[values]
@@ -258,7 +258,7 @@ class _Batcher:
 
         try:
             return self.traced(apply, call.operands, i)
-        except (stacked.NotBatchable, Exception):  # the call per point repeats an error of f, with its own message
+        except (stacked.NotBatchable, Exception):  # an error of f itself is raised again by the call per point
             return self.call_per_point(i, call)
 
     def unit_product(self, i, call):

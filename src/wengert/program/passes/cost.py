@@ -101,7 +101,7 @@ def _shape_of(x):
 
 @functools.lru_cache(1000)
 def _of_call(work, given, shapes, shape):
-    """As `of_call`, by the registry column ``work`` (or "product") and argument shapes, without sparse arguments."""
+    """Estimate the work of a function from its registry column ``work`` (or "product") and argument shapes."""
     size = math.prod(shape)
     total = CALL_ELEMENT * (size + sum(map(math.prod, shapes)))
     if not given:
@@ -121,8 +121,8 @@ def _of_call(work, given, shapes, shape):
 #: time that an unrolled iteration saves per run; cost of unrolling, per instruction on arrays and per other instruction
 UNROLLED_ITERATION = 500.0
 UNROLL_ARRAY, UNROLL_SCALAR = 1.2e4, 1e3
-#: preparing a Hessian: cost per instruction of the function on arrays, and per other instruction; and the share that it
-#: saves of the time of products direction by direction
+#: preparing a Hessian: cost per array instruction of the function and per other instruction; and the share that this
+#: saves of the time of one Hessian-vector product per direction
 HESSIAN_ARRAY, HESSIAN_SCALAR, SAVED_BY_HESSIAN = 2.5e6, 1e5, 0.75
 
 # ---- stencil regions, see docs/explanation/decisions/0037-stencil-fusion.md
@@ -134,9 +134,9 @@ class RegionCosts(NamedTuple):
     step: float  # dispatch of a VM instruction
     instruction: float  # an instruction fused into it
     operation: float  # an addition per element; other functions take `operations` times as long, see the opcode table
-    near: float  # storing an element and loading it again: in cache,
-    short: float  # in cache, in short rows, which the VM copies together,
-    far: float  # beyond the cache
+    near: float  # storing an element and loading it again, in cache
+    short: float  # the same in short rows, which the VM copies together
+    far: float  # storing an element and loading it again, beyond the cache
 
 
 REGIONS_ON_VM = RegionCosts(60.0, 12.0, 0.12, 0.25, 0.4, 1.0)

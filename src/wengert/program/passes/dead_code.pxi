@@ -1,4 +1,4 @@
-# Which values a program needs, included by simplify.pyx: elimination of dead code, and counts of uses.
+# Dead code elimination, and use counts; included by simplify.pyx.
 
 def live(Listing code, bint and_guards=True):
     """Return the program without dead code; guards are kept, unless `and_guards` is False."""
@@ -31,7 +31,7 @@ cdef Listing eliminate_dead_in_place(Listing code):
 
 
 def needed_for(Listing code, list values, bint and_guards=False):
-    """Mark the transitive operands of some values, and these values, in an array by value id."""
+    """Return an array, by value id, that marks some values and their transitive operands."""
     cdef bytearray needed = bytearray(max(1, code.n))
     cdef unsigned char *marks = needed
     cdef int32_t v
@@ -62,7 +62,7 @@ cdef bint mark_needed(Listing code, unsigned char *marks, bint and_guards) excep
 
 
 cdef bint is_orphaned_guard(Listing code, Py_ssize_t i, const unsigned char *marks) except -1:
-    """Return whether this is a guard on the derivation of a value that is not marked."""
+    """Return whether this is a guard that only the derivation of an unmarked value needs."""
     return code.ops[i] == GUARD and code.cs[i] >= 0 and not marks[code.cs[i]]
 
 

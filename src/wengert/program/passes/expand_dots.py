@@ -34,8 +34,8 @@ _MIN_BLAS_LENGTH = 1000
 def expand_dot_products(code: Listing, expand_checks: bool = False) -> Listing:
     """Return the program with dot products expanded; the same program if there are none.
 
-    Sums of squares ``np.vdot(x, x)`` are kept, because source transformation and `reassociate` recognise by them the
-    NaN checks of derivative rules. With `expand_checks`, those are kept that the VM computes by one product.
+    Sums of squares ``np.vdot(x, x)`` are kept, because source transformation and `reassociate` recognise the NaN checks
+    of derivative rules by them. With `expand_checks`, only those are kept that the VM computes as one product.
     """
     if not any(map(product_of, code.calls)):
         return code

@@ -3,9 +3,9 @@
 # A rule takes the pass, an instruction and its call, and returns the scalars of the result. A function names its rule
 # in the registry column ``scalars``; `EXPANSIONS` maps these names to rules.
 
-#: source location of the guard on pivots: LAPACK's rounding may differ by an ulp, so that only calling f decides
+#: location reported by the guard on pivots: they may differ from LAPACK's by an ulp, so that f is called to decide
 SINGULAR = "a matrix of numpy.linalg is singular"
-#: message of the guard on norms: at infinity, their rule gives the derivative NaN, and that of the square root gives 0
+#: location reported by the guard on norms: at infinity, the rule of ``norm`` gives NaN and that of the square root 0
 INFINITE = "a norm of numpy.linalg is infinite"
 cdef int SQRT = OPCODES["sqrt"]
 
@@ -64,7 +64,7 @@ def expand_norm(Scalariser self, i, call):
 def reduction_rule(fold, values_alone=math.inf):
     """Make the expansion rule of a reduction; `fold` combines a list of new values into one.
 
-    From `values_alone` elements on it applies only to programs that are not differentiated.
+    Reductions of `values_alone` or more elements are expanded only in programs that will not be differentiated.
     """
     def rule(Scalariser self, i, call):
         options = dict(call.kwargs)
@@ -103,7 +103,7 @@ def mean_terms(Scalariser self, terms):
 
 
 def variance_rule(root):
-    """Make the expansion rule of the variance, or of its square `root`."""
+    """Make the expansion rule of the variance, or of the standard deviation if `root` is true."""
     def rule(Scalariser self, i, call):
         options = dict(call.kwargs)
         less = options.pop("correction", 0) or options.pop("ddof", 0)
@@ -174,7 +174,7 @@ def expand_einsum(Scalariser self, i, call):
         sizes |= dict(zip(word, shape, strict=True))
     summed = [s for s in sizes if s not in output]
     is_regular = all([sizes[s] == n for word, (shape, _) in zip(inputs, factors) for s, n in zip(word, shape)])
-    if math.prod(sizes.values()) > MAX_PRODUCTS or not is_regular:      # a length of 1 may stand for any other
+    if math.prod(sizes.values()) > MAX_PRODUCTS or not is_regular:      # irregular: an axis of length 1 is broadcast
         return None
     arrays = [np.reshape(line(), shape) for shape, line in factors]
     found = []
@@ -189,7 +189,7 @@ def expand_einsum(Scalariser self, i, call):
 
 
 def expand_interp(Scalariser self, i, call):
-    """Expand linear interpolation in a small table at constant places, as a selection among its intervals."""
+    """Expand ``np.interp`` with a small table of constant abscissas, as a selection among its intervals."""
     if call.kwargs or any([end is not None for end in call.args[3:]]):
         return None
     points, places, values = [self.factor(call, x) if k != 1 else x for k, x in enumerate(call.args[:3])]
@@ -207,7 +207,7 @@ def expand_interp(Scalariser self, i, call):
 
 
 def interpolated(Scalariser self, x, at, values, slopes):
-    """Emit the interpolant at x, which has the slope of the interval on the right at a place of the table."""
+    """Emit the interpolant at x; at an abscissa of the table, its slope is that of the interval on the right."""
     found = -1
     for k, slope in enumerate(slopes):
         here = emit(self.found, WG_ADD, self.multiply(slope, self.subtract(x, at[k])), values[k], -1, SCALAR)
@@ -297,7 +297,7 @@ def log_softmax(Scalariser self, terms):
 
 
 def normalisation_rule(share):
-    """Make the expansion rule of a normalisation along axes; `share` maps the terms of one sum to as many results."""
+    """Make the expansion rule of a normalisation along axes; `share` maps the terms of one sum to their results."""
     def rule(Scalariser self, i, call):
         found = self.factor(call, call.args[0])
         if found is None or found[0] == ():
@@ -372,7 +372,7 @@ def small_matrix(Scalariser self, call):
 def eliminate(Scalariser self, list rows):
     """Reduce the rows of an augmented matrix to upper triangular form in place; return the sign of the permutation.
 
-    Partial pivoting takes the largest element of a column; if that is 0, all elements below it are 0 or NaN.
+    The pivot is the largest element of its column; if it is 0, all elements below it are 0 or NaN.
     """
     cdef Py_ssize_t k, r, c, n = len(rows)
     zero, minus = self.found.constant(0.0), self.found.constant(-1.0)
@@ -431,7 +431,7 @@ def logical_rule(int op):
 
 
 def expand_rearrangement(Scalariser self, call):
-    """Expand a rearrangement, evaluated on element ids counted from 1; id 0 marks constants of the function itself."""
+    """Expand a rearrangement by applying it to element ids, from 1; id 0 marks constants that it inserts."""
     values, zeros = [], {}
 
     def numbers(argument):
@@ -482,7 +482,7 @@ def constant_elements(Scalariser self, array):
     return [self.found.constant(x) for x in array.ravel().tolist()]
 
 
-#: expansion rules by the registry column ``scalars``: from the operands' elements to the result's
+#: expansion rules by their names in the registry column ``scalars``
 cdef dict EXPANSIONS = {
     **dict.fromkeys(PRODUCTS, expand_product),
     "cross": expand_cross,

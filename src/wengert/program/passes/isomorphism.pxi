@@ -102,7 +102,7 @@ cdef int32_t find_or_add(Vectoriser packer, Py_ssize_t i, int op, int32_t a, int
 
 
 cdef int32_t find_in_table(Vectoriser packer, int op, int32_t a, int32_t b, int32_t c) except -2:
-    """Return a class id from the hash table; -1 if the class is new, and enter the next new id."""
+    """Return a class id from the hash table; if the class is new, enter the next free id and return -1."""
     cdef uint32_t h = <uint32_t>op, size = 1024
     cdef int32_t *table
     cdef IsoClass *known = packer.known
@@ -216,7 +216,7 @@ cdef list terms_by_class(Vectoriser packer, list members):
 
 
 cdef int32_t chain_operand(Vectoriser packer, Py_ssize_t i, const int32_t *length) noexcept:
-    """Return the partial sum to which a value adds a term; -1: it starts a chain, -2: it is no addition."""
+    """Return the partial sum to which a value adds a term; -1 if it starts a chain, -2 if it is not an addition."""
     cdef int op = packer.code.ops[i]
     cdef int32_t a = packer.code.as_[i], b = packer.code.bs[i]
     cdef bint left, right

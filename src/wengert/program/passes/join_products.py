@@ -11,7 +11,7 @@ The rows are independent, since their operands are parts of the same two values;
 ``X.T @ X``, whose derivatives are two products of matrices.
 
 Products are joined if the vectors are evenly spaced, and the joined product has at most `MAX_GROWTH` times their
-multiplications.  Elements of it that no row reads cost time only: their adjoints are zero.  Each element sums the same
+multiplications.  Elements that no row reads only cost time, since their adjoints are zero.  Each element sums the same
 products in another order, so the rounding error is bounded as for any implementation of the product.
 
 References
@@ -42,7 +42,7 @@ _TWO_OPERANDS = (Operand(0), Operand(1))
 
 
 class _Row(NamedTuple):
-    """A product ``vector @ matrix``: where both lie in two values; offsets and strides are in bytes."""
+    """A product ``vector @ matrix``: byte offsets of both in the arrays that contain them."""
 
     at: int  # number of the instruction
     vector: int  # offset

@@ -43,26 +43,26 @@ _MOVES = _IS_LEAF | marked(frozenset(_DATA_MOVEMENT))[:-1]
 
 #: type ids up to this one are scalar types
 FLAG = 1
-#: iterations of a loop
+#: minimum number of iterations of a loop
 _MIN_STEPS = 8
-#: distance in iterations over which a value may be carried
+#: limit on the distance, in iterations, over which a value is carried
 _MAX_CARRIED_DISTANCE = 4
-#: minimum bytes of the arrays of all iterations, about a last-level cache, and of one iteration: loops save memory, not
-#: time
+#: minimum bytes of the arrays of a loop, about a last-level cache, and of one iteration: below these, rolling saves too
+#: little memory
 _MIN_BYTES = 4_000_000
 _MIN_BYTES_PER_STEP = 16_000
-#: instructions in a body
+#: limit on the instructions in a body
 _MAX_BODY_LENGTH = 1000
 #: instructions per window that is hashed to find repetitions
 _WINDOW_LENGTH = 4
-#: minimum number of occurrences of a window in a loop, whose last iteration may be cut short by a window
+#: minimum number of equal windows for a search; the shortest loop, of one repeated instruction, has one more
 _MIN_WINDOWS = _MIN_STEPS - _WINDOW_LENGTH
 #: limit on candidate periods
 _MAX_PERIODS = 6
 #: instructions of a program below which loops over small arrays stay unrolled
 _MIN_ROLLED_LENGTH = 200
-#: loops over scalars stay unrolled in programs up to this length; limit on the elements of arrays that count as
-#: scalars, and on the share of calls and of instructions on larger arrays
+#: limits of mostly scalar programs, whose loops stay unrolled: instructions; elements of an array that counts as a
+#: scalar; and share of calls and of instructions on larger arrays
 _MAX_SCALAR_LENGTH, _MAX_TINY, _MAX_HEAVY_SHARE = 1 << 17, 4, 0.05
 #: up to this many elementwise instructions, unrolled code is faster: the VM fuses it into one pass over the elements
 _MAX_FUSED_INSTRUCTIONS = 2000
@@ -71,7 +71,7 @@ _MAX_FUSED_INSTRUCTIONS = 2000
 def recover_small_loops(code, optimised, of_scalars=False):
     """Return the program with repeated iterations on small arrays rolled; `optimised` is applied to the bodies.
 
-    Such a loop saves the time of later passes, which see its body once.
+    Later passes take less time, because they process the body of a loop only once.
     Without `of_scalars`, code that is mostly scalar stays as it is: for a single derivative, rolling takes longer than
     the later passes save.
     """
@@ -95,9 +95,9 @@ def recover_loops(code):
 
 
 def _is_mostly_scalar(code):
-    """Return whether loops would not pay: the program is short, with few calls and few arrays that stay arrays.
+    """Return whether rolling would not pay, because the program is short and has few calls and few larger arrays.
 
-    Other passes take 0.1 us for an instruction on scalars, less than the search for loops.
+    Other passes take 0.1 us per scalar instruction, less than the search for loops.
     """
     if len(code) > _MAX_SCALAR_LENGTH:
         return False
@@ -129,7 +129,7 @@ def _may_repeat(code):
 class _LoopSearch:
     """Searches a program for one loop.
 
-    Positions number the instructions that compute; inputs and constants have none.
+    A position is an index among the instructions that compute; inputs and constants have none.
     """
 
     def __init__(self, code, optimised=None):
@@ -183,7 +183,7 @@ class _LoopSearch:
         return np.unique(coarse * (1 + more.max(initial=0)) + more, return_inverse=True)[1]
 
     def _opcode_type_ids(self):
-        """As `_instruction_ids`, from opcode and type alone."""
+        """Return an id for each position, determined by opcode and type only."""
         at = self.computing
         return self.op[at] * (1 + self.kind.max()) + self.kind[at]
 
@@ -221,7 +221,7 @@ class _LoopSearch:
         return sorted(found, key=lambda run: (-round(20 * math.log(run[2] - run[1])), run[0]))[:_MAX_PERIODS]
 
     def _best_cut(self, period, start, stop):
-        """Return the start, within one period, at which a cut between iterations carries the fewest bytes."""
+        """Return the start of the first iteration, chosen within one period to minimise the bytes carried."""
         middle = start + (stop - start) // (2 * period) * period
         places = np.arange(middle - period, min(middle + 2 * period, stop))
         ids = self.computing[places]
@@ -271,7 +271,7 @@ def _has_repeated(words, count):
 
 
 def _is_recurrence(body, carried):
-    """Return whether an iteration depends on the one before in another way than by a sum.
+    """Return whether any carried value is neither invariant nor a running sum.
 
     If not, iterations may be vectorised.
     """
@@ -308,9 +308,9 @@ class _Candidate:
     # ------------------------------------------------------------------------------------------ operands
 
     def _classify_operands(self):
-        """Classify the operands (q, number) of the body by their values in all iterations.
+        """Classify each operand, keyed by (instruction of the body, operand number), by its values in all iterations.
 
-        `back` holds the loop-carried distance: 0 if the operand is computed in the same iteration.
+        `back` maps an operand to its loop-carried distance: 0 if it is computed in the same iteration.
         """
         search = self.search
         self.given = {}
@@ -344,7 +344,7 @@ class _Candidate:
         self.broken, self.starts = broken, starts
 
     def _is_table(self, values):
-        """Return in which iterations an operand is a constant of the last one's type, so that a table can hold it."""
+        """Return a mask of the iterations in which an operand is a constant, of the same type as in the last one."""
         search = self.search
         op = search.op[values]
         is_constant = (op == Op.CONST) | (op == Op.ARRAY) | search.is_fill[values]
@@ -411,9 +411,9 @@ class _Candidate:
             raise _NotALoop  # elementwise: the VM fuses all iterations into one pass over the elements
 
     def _used_outside(self):
-        """Return the body instructions whose last value later code reads, and those whose every value it reads.
+        """Return the body instructions of which later code reads only the last values, and those of which it reads all.
 
-        The first result is a dict from these instructions to their distances from the end of the loop.
+        The first result maps an instruction to the number of last iterations whose values are read.
         """
         search = self.search
         outside = np.ones(len(self.code), dtype=bool)
@@ -549,7 +549,7 @@ class _Candidate:
         return int(self.of[v])
 
     def _add_input(self, code, v, in_order=False):
-        """Add an input of a value's type to the body."""
+        """Add an input to the body, of the type of value `v`."""
         dtype, of_value, strides = kind_of(code, int(v))
         self.body_inputs.append(v)
         return self.body.add(Op.INPUT, (dtype, of_value, None if in_order else strides), len(self.body_inputs) - 1)
@@ -575,7 +575,7 @@ class _Candidate:
         self.constants = np.array(sorted(constants), dtype=np.int32)
 
     def _is_constant(self, v):
-        """Return whether the body contains a loop invariant itself: a constant, or an array filled with one."""
+        """Return whether a loop invariant is a constant, or an array filled with one, that the body can contain."""
         return bool(self.search.is_fill[v] or self.search.op[v] in (Op.CONST, Op.ARRAY))
 
     def _find_moving(self):

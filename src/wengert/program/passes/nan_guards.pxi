@@ -14,9 +14,9 @@ def without_implied_guards(Listing code, ends=()):
 
 
 def checked_at_the_end(Listing body, Py_ssize_t carried):
-    """Return the carried values of a loop body that need a check after the loop only: each NaN stays until then.
+    """Return the carried values of a loop body that need a check only after the loop, because a NaN never disappears.
 
-    None if no guard in the body checks a value for NaN.
+    Return None if no guard in the body checks a value for NaN.
     """
     cdef set found = {k for k in range(carried) if body.types[body.kinds[<int32_t>body.outputs[k]]][0].kind in "fc"}
     cdef bytearray reached
@@ -104,9 +104,9 @@ cdef int spread(Listing code, Py_ssize_t i, unsigned char *marks) except -1:
 
 
 def with_one_guard(Listing code):
-    """Return the program with one guard for all sums of squares that are checked for NaN; itself if there are few.
+    """Return the program with all checks of sums of squares for NaN merged into one guard; the same if there is one.
 
-    Such a sum is not negative, so that their total is NaN only if one of them is.
+    Sums of squares are not negative, so that their total is NaN only if one of them is.
     """
     cdef Listing found
     cdef Py_ssize_t i

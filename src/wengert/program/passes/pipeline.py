@@ -6,13 +6,13 @@ Programs, loop bodies, the VM and `wengert.viz` run passes from this table only,
     trace        a recorded program
     derivative   the result of source transformation
     value        loops and small arrays, before a program is run or differentiated
-    jacobian     the choice of an algorithm for a Jacobian, and of the program that it uses
+    jacobian     the choice of a Jacobian algorithm, and of the program that it starts from
     direction    a derivative in one direction, without the value
     batch        the same derivative in several directions at once
     run          last stage before the VM
-    run batch    the same for a batch of directions
-    loop body    the same for a loop body
-    step         the body of a loop over small arrays, when it is rolled, before it is differentiated
+    run batch    last stage for a batch of directions
+    loop body    last stage for a loop body
+    step         the body of a newly rolled loop over small arrays, before it is differentiated
     llvm         a program for the LLVM back end
 
 To add a pass, write a module next to this one and a row in `PASSES`.
@@ -59,7 +59,7 @@ STAGES = (
 #: whether the verifier runs after each pass
 VERIFY = os.environ.get("WENGERT_VERIFY", "0") not in ("", "0")
 
-#: for longer programs, idle memory is returned to the system before a stage, since its passes need as much again
+#: programs of this length or more return idle memory to the system before a stage, whose passes need as much again
 LARGE = 1 << 18
 
 #: scalar code replaces small arrays if its estimated time is below this fraction of the time with arrays
@@ -86,7 +86,7 @@ class Options(NamedTuple):
     disabled : frozenset of str
         Names of the disabled rows.
     rolls_small : bool
-        Whether loops over small arrays are rolled, which shortens the passes after.
+        Whether loops over small arrays are rolled, which speeds up later passes.
     unrolls : bool
         Whether short loops are unrolled before the program runs.
     rolls_scalars : bool
@@ -166,7 +166,7 @@ class Pass(NamedTuple):
     name : str
         Name to disable it by. Rows of equal name are one pass, applied at several points.
     function : callable or None
-        ``function(code, run)`` returns a program. None for an algorithm for Jacobians, among which `Program` chooses.
+        ``function(code, run)`` returns a program. None for the Jacobian algorithms, among which `Program` chooses.
     stages : tuple of str
     description : str
         The transformation, in a few words.
@@ -216,7 +216,7 @@ def _simplify(code, run):
 
 
 def _forward_stores(code, run):
-    """Forward stores to loads, in programs with stores: others were already simplified when they were made."""
+    """Forward stores to loads, unless a program has no stores and no pass has changed it: it is simplified already."""
     is_new = code is not run.start
     if not (is_new or simplify.contains(code, Op.PLACE)):
         return code
@@ -225,7 +225,7 @@ def _forward_stores(code, run):
 
 
 def _expand_dots(code, run):
-    # guards of derivative rules are recognised by their dot products up to the stage "value"
+    # up to the stage "value", guards of derivative rules are recognised by their dot products, which must be kept
     return expand_dots.expand_dot_products(code, run.stage not in ("value", "step"))
 
 
@@ -260,7 +260,7 @@ def _recover_small_loops(code, state):
 
 
 def _with_expanded_calls(code, run):
-    """As `_scalarise_calls`, before loops are unrolled, so that a call is not expanded once per iteration."""
+    """Expand the same calls as `_scalarise_calls`, but before unrolling, so that each is expanded only once."""
     if not (run.has("scalarise") and any(map(scalarise.is_expanded_late, code.calls))):
         return code
     found = scalarise.replace_small_arrays(code, to_run=True)
@@ -272,7 +272,7 @@ def _unroll_short_loops(code, run):
     if found is code:
         return code
     if _with_expanded_calls(code, run) is not code:  # calls outside the loops
-        expanded = scalarise.replace_small_arrays(found, to_run=True)  # and simplified
+        expanded = scalarise.replace_small_arrays(found, to_run=True)  # also simplifies
         if expanded is not found:
             run._scalars = expanded
             return run.vectorised(expanded)

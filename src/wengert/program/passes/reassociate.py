@@ -130,7 +130,7 @@ class _Reassociation:
         return len([i for i in self.readers.get(v, ()) if i not in but]) == 1
 
     def axes(self, i):
-        """Return the axes over which a call sums; None if it is no plain sum."""
+        """Return the axes over which a call sums; None if it is not a plain sum."""
         call = self.calls[i]
         given = {**dict(zip(("a", "axis"), call.args)), **call.kwargs}
         if fold_of(call) != "sum" or len(call.args) > 2:
@@ -169,7 +169,7 @@ class _Reassociation:
         return y
 
     def total(self, like, v, axes):
-        """Append the sum of a new value over some axes, with keepdims, with the callee of `like`."""
+        """Append a call of the function of `like` that sums a new value over axes, with keepdims."""
         shape = tuple([1 if d in axes else n for d, n in enumerate(kind_of(self.new, v)[1])])
         call = Call(like.compute, (Operand(0),), {"axis": tuple(sorted(axes)), "keepdims": True}, [v], like.row)
         return self.new.call(call, (_FLOAT, shape, None))
@@ -199,7 +199,7 @@ class _Reassociation:
         return self.new.add(_NEGATIVE, kind_of(self.code, i), y) if is_negative else y
 
     def scaled(self, i):
-        """Rewrite a product with a scaled matrix without other uses, scaling the smaller of other factor and result."""
+        """Rewrite a product with a scaled matrix to scale the other factor or the result, whichever is smaller."""
         if self.check(i) is None:
             return None
         call = self.calls[i]

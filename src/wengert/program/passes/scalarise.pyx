@@ -3,8 +3,8 @@
 
 Input: a program; output: a program with scalars in place of small arrays, or the same one if that does not pay.
 The state of a small system is an array of two or three elements, and each time step computes a new one.
-An instruction on such an array costs more than scalar instructions on its elements, packs and loads its elements
-again, and separates isomorphic scalar expressions that could be vectorised.
+An instruction on such an array costs more than scalar instructions on its elements. It also requires packs and loads,
+and separates isomorphic scalar expressions that could be vectorised.
 
 The pass represents a small array by its elements, keyed by offset in its memory. An elementwise instruction becomes
 one scalar instruction per element; views and loads disappear; an array is packed only for a call or an output.
@@ -35,11 +35,11 @@ from wengert.program.passes.simplify import simplified
 from wengert.program.ir.call_rules import filled, placed
 
 cdef enum:
-    MAX_SIZE = 16               # elements of an array that is replaced by scalars
+    MAX_SIZE = 16               # larger arrays are not replaced by scalars
     MAX_REDUCED = 64            # reductions of arrays up to this size are expanded, which saves a Python call
     MAX_PRODUCTS = 64           # multiplications of a matrix product that is expanded
     MAX_EQUATIONS = 3           # order of a linear system that is expanded
-    MIN_INSTRUCTIONS = 4        # instructions on small arrays, below which a program is left alone
+    MIN_INSTRUCTIONS = 4        # programs with fewer instructions on small arrays are left alone
     MAX_SCALARS = 2000000       # scalar instructions that replace array instructions, per program
 
 cdef object FLOAT = np.dtype(float), BOOL = np.dtype(bool)
@@ -50,8 +50,8 @@ def replace_small_arrays(Listing code, double share=math.inf, bint to_run=False)
 
     The same program is returned if there are too few small arrays, if the result would be too long, or if its scalar
     arithmetic alone would take more than `share` of the estimated time.
-    With `to_run`, which excludes later differentiation, functions are also expanded if the expansion has another
-    derivative than the function at ties or singular points.
+    With `to_run`, the program will not be differentiated, so that calls are also expanded if the derivative of the
+    expansion differs from that of the function at ties or singular points.
     """
     cdef list orders = [element_offsets(type) if kind > FLAG else None for kind, type in enumerate(code.types)]
     cdef Py_ssize_t i
@@ -83,9 +83,9 @@ cdef bint is_expanded(call, bint to_run) except -1:
 
 
 cdef object expanded_word(call):
-    """Return the name of the rule that expands a call; None where a function of Python's library computes the value.
+    """Return the name of the rule that expands a call; None for functions of Python's standard library.
 
-    The ``sum`` of floats, for example, compensates rounding errors, and has the derivative of ``np.sum``.
+    Python's ``sum`` of floats, for example, has the derivative of ``np.sum``, but compensates rounding errors.
     """
     return None if call.row is None or hasattr(call.compute, "is_kernel") else call.row.scalars
 
@@ -108,7 +108,7 @@ cdef class Scalariser:
     cdef list orders            # by type id: offsets of the elements in order; None: not a small array
     cdef dict store_offsets     # offsets of views and stores, by view and bytes of an element
     cdef bint to_run            # whether the program will not be differentiated
-    cdef list squares           # squares of norms; only if finite, the expansion has the derivatives of `norm`
+    cdef list squares           # squares of expanded norms; derivatives are those of `norm` only if these are finite
 
     def __cinit__(self, Listing code, list orders, bint to_run):
         self.to_run, self.orders, self.squares = to_run, orders, []
@@ -130,7 +130,7 @@ cdef class Scalariser:
                 if self.code.ops[i] == GUARD:       # the value that the guard belongs to may no longer exist
                     self.found.cs[self.of[i]] = -1
         if self.squares:
-            total = self.add_all(self.squares)      # none is negative
+            total = self.add_all(self.squares)      # finite only if each is, as none is negative
             is_changed = emit(self.found, ISNAN, self.subtract(total, total), -1, -1, FLAG)
             self.found.guard(is_changed, False, INFINITE)
         self.found.inputs = [self.of[<int32_t>v] for v in self.code.inputs]
@@ -329,7 +329,7 @@ cdef class Scalariser:
         return self.code.views[self.code.bs[i]] == whole_view(self.code.types[self.code.kinds[i]])
 
     cdef bint store_at_indices(self, Py_ssize_t i) except -1:
-        """As `store_elements`, at constant integer indices; at repeated indices the last write wins."""
+        """Replace an assignment at constant integer indices by a PACK; at repeated indices the last write wins."""
         call = self.code.calls[self.code.as_[i]]
         if call.row is None or call.row.fun is not placed or call.kwargs or self.dtype(i) != FLOAT:
             return False
@@ -351,7 +351,7 @@ cdef class Scalariser:
         return True
 
     cdef object stored_elements(self, Py_ssize_t i):
-        """Return the offsets and elements that a PLACE stores; None if it is no small store of known elements."""
+        """Return the offsets and elements that a PLACE stores; None if they are many or not known."""
         cdef int32_t c = self.code.cs[i]
         dtype = self.code.types[self.code.kinds[i]][0]
         shape = self.code.views[self.code.bs[i]][1]
@@ -401,7 +401,7 @@ cdef class Scalariser:
         """Return the shape of a small array or scalar and a function that emits its elements; None for other values.
 
         `with_truths`: convert bools to 1.0 and 0.0 instead of returning None.
-        `most`: the elements of larger arrays are loaded, up to this many.
+        `most`: arrays that were not replaced are loaded if they have at most this many elements.
         """
         cdef int32_t v
         if type(argument) is Operand:

@@ -7,7 +7,7 @@ cdef double MOVED_COST = cost.ELEMENT_MOVED, ZEROED_COST = cost.ELEMENT_ZEROED
 
 
 cpdef double nanoseconds(Listing code) except -1.0:
-    """Estimate the run time in program order: consecutive instructions on one type share one VM dispatch."""
+    """Estimate the run time, assuming that consecutive instructions on one type share a VM dispatch."""
     cdef Py_ssize_t i
     cdef int op, before = -1, here
     cdef bint cheap

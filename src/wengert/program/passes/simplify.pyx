@@ -118,13 +118,13 @@ cdef int32_t hoist_isnan(Listing code, int32_t i) except -1:
 
 
 cdef enum:
-    MAX_STORES = 64  # stores to an array that a load is moved across
-    MAX_FAR_STORES = 4096       # stores that are searched for the stored value, or for the array before all of them
-    MAX_STEPS = 1 << 22         # limit on the stores that are searched so in one traversal
+    MAX_STORES = 64             # a view is moved before at most this many stores, or else before all of them
+    MAX_FAR_STORES = 4096       # limit on the stores searched for the stored value, or for the array before all stores
+    MAX_STEPS = 1 << 22         # limit on the stores that these searches visit in one traversal
 
 
 cdef int32_t fold_one(Listing code, int32_t v, bint exact, StoredElements contents) except -1:
-    """Return a simpler value equal to v, the newest, or v."""
+    """Return a simpler value equal to v, the newest value of the program, or v itself if none is found."""
     if code.ops[v] == LOAD:
         return forward_to_load(code, v, contents)
     if code.kinds[v] <= FLAG or code.ops[v] == SELECT or code.ops[v] == STRONG:
@@ -137,7 +137,7 @@ cdef int32_t fold_one(Listing code, int32_t v, bint exact, StoredElements conten
 
 
 cdef int32_t forward_to_load(Listing code, int32_t i, StoredElements contents) except -1:
-    """Forward the store of an element to a LOAD, through PACK and fill."""
+    """Replace a LOAD by the scalar that a PACK or fill stored, or else load from the array before these stores."""
     cdef int32_t a = code.as_[i]
     if code.ops[a] == PACK:
         value = contents.element(a, code.bs[i])
@@ -189,7 +189,7 @@ cdef class StoredElements:
         return elements.get(offset)
 
     cdef object older(self, int32_t a, int32_t offset):
-        """As `element`, for any array of a chain; walks the chain."""
+        """Return the same as `element`, for any array of a chain, by walking the chain."""
         cdef dict elements
         while a >= 0 and self.code.ops[a] == PACK:
             elements = self.own.get(a)
@@ -266,7 +266,7 @@ cdef bytearray layout_matters(Listing code):
 
 
 def holds(Listing code, Boxes boxes, int32_t v, int32_t u, int32_t view, int max_stores):
-    """Return whether a view of array v equals that of u: v must be u after at most `max_stores` stores outside it."""
+    """Return whether v and u agree in a view: v must be u after fewer than `max_stores` stores, all outside the view."""
     cdef int _
     for _ in range(max_stores):
         if v == u:
@@ -401,7 +401,7 @@ cdef int32_t fold_partial(Listing code, int32_t i) except -1:
 
 
 cdef int32_t fold_scale(Listing code, int32_t i, int32_t v, double x) except -1:
-    """Simplify a product with a constant: times -1 is NEGATIVE; strong zero is not needed for a finite nonzero one."""
+    """Simplify a product with a constant: -1 gives a NEGATIVE, and a finite nonzero constant needs no strong zero."""
     if x == -1.0 and code.kinds[v] == code.kinds[i]:
         code.ops[i], code.as_[i], code.bs[i] = WG_NEGATIVE, v, -1
         if code.ops[v] == WG_NEGATIVE:

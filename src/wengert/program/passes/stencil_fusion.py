@@ -1,7 +1,7 @@
 """Fuses chains of slice additions (adjoints of stencils) into one expression per region.
 
-The adjoint of ``x[1:]`` and ``x[:-1]`` is a new array with one vector added from its second element on, and another up
-to the last but one. Each such addition reads and writes the whole array.
+The adjoint of a function of ``x[1:]`` and ``x[:-1]`` is a new array to which one vector is added at ``[1:]`` and
+another at ``[:-1]``. Each such addition reads and writes the whole array.
 The pass cuts the array at the bounds of all slices. Within a region between cuts, every element sums the same vectors
 at fixed shifts, so that it is computed and written once:
 
@@ -67,7 +67,7 @@ def fuse_stencils(code: Listing, is_compiled: bool = False, runs: int = 1) -> Li
     Parameters
     ----------
     code : Listing
-        Program of the stage before the VM; returned itself if nothing is gained.
+        Program at the last stage before the VM; returned unchanged if nothing is gained.
     is_compiled : bool
         Whether LLVM compiles the program, where arithmetic is cheaper relative to memory than in the VM.
     runs : int
@@ -122,7 +122,7 @@ class _StencilFusion:
         self.kind = code.type.tolist()
         self.uses, self.boxes = simplify.uses(code), Boxes(code)
         self._derived: dict = {}  # results of memoised methods
-        self.known: dict = {}  # isomorphism class -> its first sum, with values; the steps of a loop repeat sums
+        self.known: dict = {}  # isomorphism class -> its first sum and the values read; unrolled loops repeat sums
 
     # ------------------------------------------------------------------------------------------ finding sums
 
@@ -148,7 +148,7 @@ class _StencilFusion:
         return simplify.live(simplify.shared(new))
 
     def _isomorphism_class(self, v, node):
-        """Return a key of all that the layout of a sum depends on, and the values that it refers to, in order."""
+        """Return a key that determines the layout of a sum, and the values to which the sum refers, in order."""
         numbers: dict = {}
         nodes = node.nodes()
         parts = []
@@ -174,7 +174,7 @@ class _StencilFusion:
     def _starts(self):
         """Return the candidates for sums, last first.
 
-        One slice addition or more must be at least as large as the required average.
+        At least one slice addition of a sum must reach the required average size.
         """
         has_large, op, a = set(), self.op, self.a
         lengths = [math.prod(view[1]) for view in self.code.views]
@@ -230,7 +230,7 @@ class _StencilFusion:
         return _Node("array", v)
 
     def _is_inner(self, v):
-        """Return whether the only use of an array is the next array of the chain, which may add to its elements."""
+        """Return whether only the next array of the chain uses an array, apart from reads that add to its elements."""
         return self.uses[v] == 1 + self.own_reads[v]
 
     def _fits(self, v):
@@ -244,14 +244,14 @@ class _StencilFusion:
 
     @functools.cached_property
     def additions(self):
-        """Maps each PLACE that adds to (addend, view of the old elements)."""
+        """Map each PLACE that adds to old elements to a pair: the addend, and the view of the old elements."""
         found = {}
         for v in np.flatnonzero(np.equal(self.op, Op.PLACE)).tolist():
             c = self.c[v]
             if self.a[v] >= 0 and self.op[c] == _ADD and self.uses[c] == 1:
                 for old, new in ((self.a[c], self.b[c]), (self.b[c], self.a[c])):
                     is_old = self.op[old] == Op.VIEW and self.b[old] == self.b[v] and self.uses[old] == 1
-                    # the elements that v overwrites must equal those of the array that the view is of
+                    # the view may be of an earlier array, whose elements there must equal those that v overwrites
                     if is_old and new != old and simplify.holds(
                         self.code, self.boxes, self.a[v], self.a[old], self.b[v], _MAX_SLICES
                     ):
@@ -281,7 +281,7 @@ class _StencilFusion:
         return found
 
     def same(self, v):
-        """Return the value that v copies element by element, or v."""
+        """Return the original if v is an element-by-element copy of another value, else v."""
         while self.op[v] == Op.PLACE and self.a[v] < 0:
             c = self.c[v]
             shape = kind_of(self.code, v)[1]
@@ -370,7 +370,7 @@ class _Sum:
     # ------------------------------------------------------------------------------------------ boxes
 
     def _find_grid(self):
-        """Find axes in which all slices are boxes: those of the array, or for a 1-D array those of its views."""
+        """Find grid axes along which all slices are boxes: the array's axes, or those of the views of a 1-D array."""
         strides = c_strides(self.shape, 8)
         if len(self.shape) == 1:
             found = {s for node in self.parts for n, s in zip(node.box[1], node.box[2]) if n > 1}
@@ -425,7 +425,7 @@ class _Sum:
         return len(boxes) <= _MAX_BOXES
 
     def _terms(self, node, place):
-        """Return the terms of the element at `place`: (value, its box, or None for the whole array)."""
+        """Return the terms of the element at `place`, as pairs of a value and its box (None: the whole array)."""
         if node.word == "sum":
             return self._terms(node.first, place) + self._terms(node.second, place)
         if node.word in ("fill", "array"):
@@ -570,7 +570,7 @@ class _Sum:
         return self.known[key]
 
     def _read(self, v, inside, lengths):
-        """As `_at`, for a stored value: a view."""
+        """Return a box of a stored value as a view; the arguments are those of `_at`."""
         dtype, shape, strides = kind_of(self.code, v)
         source = int(self.of[v])
         if self.fusion.op[v] == Op.VIEW:

@@ -2,9 +2,9 @@
 
 Input: a program; output: the program without such loops, or the same one if there are none.
 `loop_recovery` rolls a trace so that other passes and differentiation see each body once.
-A short body, such as scalar code, runs faster unrolled: an iteration costs no bookkeeping, and values that a reverse
-loop would compute again are those of the forward loop, by value numbering.
-The VM is built in a time that is proportional to the length of a program, and much shorter for scalars than for arrays;
+A short body, such as scalar code, runs faster unrolled: there is no bookkeeping per iteration, and value numbering
+reuses values of the forward loop that a reverse loop would recompute.
+The time to build the VM is proportional to the length of the program, and much shorter for scalars than for arrays;
 long bodies therefore stay in loops.
 
 References
@@ -31,7 +31,7 @@ _FLOAT = np.dtype(float)
 _FREE = marked(frozenset((Op.INPUT, Op.CONST, Op.ARRAY, Op.VIEW, Op.PACK)))
 #: limits on the instructions of unrolled loops: all; those with arrays; and those with arrays in mostly scalar loops
 _MAX_LENGTH, _MAX_ARRAYS, _MAX_ARRAYS_AMONG_SCALARS = 1 << 17, 2000, 4000
-#: share of the instructions with arrays in mostly scalar code
+#: limit on the share of instructions with arrays in mostly scalar code
 _MAX_SHARE = 0.1
 
 
@@ -58,14 +58,14 @@ def unrolled_size(code: Listing) -> tuple[int, int]:
 
 
 def _sizes(code):
-    """Return the loops, and how many instructions and how many with arrays all iterations have."""
+    """Return the loops, the instruction count of all their iterations, and that of their instructions with arrays."""
     loops = [call.compute for call in code.calls if is_loop(call)]
     length = sum(loop.steps * len(loop.body) for loop in loops)
     return loops, length, sum(loop.steps * _array_count(loop.body) for loop in loops)
 
 
 def _short_loops(code):
-    """Return the same, with no loops if they are long."""
+    """Return the same as `_sizes`, but no loops if they are too long to unroll."""
     chosen, length, arrays = _sizes(code)
     most = _MAX_ARRAYS_AMONG_SCALARS if arrays < _MAX_SHARE * length else _MAX_ARRAYS
     return [] if length > _MAX_LENGTH or arrays > most else chosen, length, arrays
@@ -77,11 +77,11 @@ def _array_count(body):
 
 
 class _Unroller:
-    """One traversal of a program that replaces loops by their iterations.
+    """Replaces loops by their iterations, in one traversal of a program.
 
-    `of` maps values to the new program. A result of an unrolled loop is in `results`, by the parts of the loop's
-    result; an array that stacks the values of all iterations is in `stacks`, as the list of these values, until an
-    instruction needs the array.
+    `of` maps values to ids in the new program. `results` maps the result of an unrolled loop to the values of its
+    parts. `stacks` maps an array of the values of all iterations to the list of these values; the array is built only
+    when an instruction needs it.
     """
 
     def __init__(self, code, bodies):
@@ -130,7 +130,7 @@ class _Unroller:
             self.made.take(self.code, ids, self.of)
 
     def _value(self, v):
-        """Return the new id of a value; if only its parts have one, store these first."""
+        """Return the new id of a value, storing its parts in a new array if only these have ids."""
         if self.of[v] < 0:
             if v in self.stacks:
                 self.of[v] = self._stored(self.stacks[v], kind_of(self.code, v))
@@ -152,7 +152,7 @@ class _Unroller:
         return found
 
     def _flat(self, values, loop, part):
-        """Return values of one part of a result with their shape and number of elements."""
+        """Return the values of one part of a result as a list, the shape of each, and the part's element count."""
         shape = () if part[0] == "zeros" else loop.type_of(*part)[1]
         return values if isinstance(values, list) else [values], shape, loop.length(*part)
 

@@ -21,7 +21,7 @@ cdef class ValueTable:
     cdef Listing code
     cdef Block users, entries
     cdef Py_ssize_t size, used      # entries of the hash table, and how many are in use
-    cdef dict calls     # by function, type and operands
+    cdef dict calls     # calls seen so far, by function, type and operands
 
     def __cinit__(self, Listing code, Py_ssize_t n):
         self.code, self.calls = code, {}
@@ -66,7 +66,7 @@ cdef class ValueTable:
         return table[h].value
 
     cdef int enlarge(self) except -1:
-        """Make the hash table four times as large; it is at most half full, and most values are not in it."""
+        """Make the hash table four times as large, which keeps it at most half full."""
         cdef Py_ssize_t size = max(1024, 4 * self.size), k
         cdef Block block = take(size * sizeof(Entry))
         cdef Entry *table = <Entry *>block.data
@@ -99,7 +99,7 @@ cdef class ValueTable:
 
 
 cdef int32_t number_one(Listing code, int32_t v, ValueTable known) except -1:
-    """Return the first value equal to v, the newest, which is removed if another is found."""
+    """Return the first value equal to v, the newest value, and remove v if another one is found."""
     cdef int32_t first = v
     cdef int op = code.ops[v]
     if op == CALL:

@@ -38,7 +38,7 @@ from wengert.program.passes.simplify import live, needed_for
 
 cdef enum:
     CONSTANTS = 0       # class id of constants; values without a class have -1
-    MIN_MEMBERS = 8     # scalars of a class that becomes an array, and terms of a sum
+    MIN_MEMBERS = 8     # minimum scalars of a class that becomes an array, and minimum terms of a sum
     MAX_AXES = 4        # axes of a view
     MAX_LINEAR = 8      # classes per operand class that are searched linearly; more go to the hash table
 
@@ -58,7 +58,7 @@ cdef dict CHEAP_EXPONENTS = {power: i for i, power in enumerate((-1.0, 0.5, 1.0,
 def vectorise_scalars(Listing code, double gain=MAX_COST_RATIO):
     """Return the program with isomorphic scalar expressions packed into arrays.
 
-    The same program is returned unless the new one is estimated to take less than `gain` of its time.
+    The same program is returned unless the new one is estimated to take less than the fraction `gain` of its time.
     """
     cdef Vectoriser vectoriser
     if code.n < MIN_INSTRUCTIONS:
@@ -93,7 +93,7 @@ def classes(Listing code):
     vectoriser.find_classes()
     made = vectoriser.run()
     kept = np.frombuffer(needed_for(made, made.inputs + made.outputs, True), np.uint8)
-    numbers = np.where(kept, np.cumsum(kept, dtype=np.int64) - 1, -1)  # its own dtype is unsigned
+    numbers = np.where(kept, np.cumsum(kept, dtype=np.int64) - 1, -1)  # int64, because sums of uint8 are unsigned
     in_sums = np.array([vectoriser.is_partial_sum[i] != 0 for i in range(code.n)])
     in_sums[list(vectoriser.sums)] = True
     found = []
@@ -250,7 +250,7 @@ cdef class Vectoriser:
         return 0
 
     cdef tuple reading(self, members, int side):
-        """Describe operand `side` of a class, as `places` does; None if there is none."""
+        """Return how operand `side` of a class is read (see `places`); None if there is no such operand."""
         cdef const int32_t[::1] given = members
         cdef int32_t first = self.operand(given[0], side)
         cdef Py_ssize_t j, n = given.shape[0]
@@ -263,10 +263,10 @@ cdef class Vectoriser:
         return self.places(values)
 
     cdef tuple places(self, int32_t[::1] values):
-        """Describe how values of one class are read.
+        """Return how values of one class are read.
 
-        One of ("number", value) for a single value, ("numbers", values) for scalars that are in no array, and
-        ("places", array, positions, axes of the array or None).
+        This is ("number", value) for a single value, ("numbers", values) for scalars that are in no array, or
+        ("places", array, positions, axes of the array or None) for elements of an array.
         """
         cdef Py_ssize_t j, n = values.shape[0]
         cdef int32_t first = values[0], s = self.class_of[first]
@@ -357,7 +357,7 @@ cdef class Vectoriser:
         return total
 
     cdef int32_t sums_by_owner(self, values, owners, int32_t kind, Py_ssize_t count) except -1:
-        """Emit the sums, by owner, of values of one class."""
+        """Emit an array with the sum of the values of each owner; all values are of one class."""
         side = self.places(values)
         if self.code.ops[<int32_t>values[0]] == CONST:
             given = np.bincount(owners, [self.code.constants[self.code.as_[<int32_t>v]] for v in values], count)

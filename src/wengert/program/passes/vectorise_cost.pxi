@@ -19,7 +19,7 @@ cdef double cost(Listing code) except -1.0:
 
 
 def costs(Listing code):
-    """Return the share of each instruction in that estimate."""
+    """Return the contribution of each instruction to the estimate of `cost`."""
     cdef Py_ssize_t i
     cdef list sizes = [math.prod(type[1]) for type in code.types]
     return [cost_of(code, i, sizes) for i in range(code.n)]
@@ -51,9 +51,9 @@ cdef double cost_of(Listing code, Py_ssize_t i, list sizes) except -1.0:
 
 
 cdef double max_gain(Vectoriser packer) noexcept:
-    """Return an upper bound on the time saved, before classes are known: members of a class have equal depth.
+    """Return an upper bound on the time saved, before classes are known, as if all values of equal depth were a class.
 
-    The depth of a sum is that of its terms plus one, and a SUM of many terms costs nothing.
+    The depth of a sum is one more than that of its terms, and a SUM of many terms is taken to cost nothing.
     """
     cdef Py_ssize_t i
     cdef int32_t *depth = packer.class_of
@@ -127,9 +127,9 @@ cdef double min_cost(Vectoriser packer) except -1.0:
 
 
 cdef Py_ssize_t min_additions(Vectoriser packer, Py_ssize_t i, int32_t *counts, unsigned char *alone) except -1:
-    """Return a lower bound on the additions that remain of a sum; mark terms in `alone` that are read as scalars.
+    """Return a lower bound on the scalar additions left in a sum; mark in `alone` the terms that are read as scalars.
 
-    At least `MIN_MEMBERS` terms of one class may become one SUM. `counts` must be zero, and is zero again after.
+    `MIN_MEMBERS` or more terms of one class may become one SUM. `counts` must be zero, and is zero again on return.
     """
     cdef Py_ssize_t j, start, stop, parts = 0
     cdef int32_t v
