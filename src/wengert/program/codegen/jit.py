@@ -37,8 +37,8 @@ def compile_kernels(given: Kernels, report: Report) -> tuple[list, int, object]:
     """Replace the kernels that can be compiled by functions.
 
     Return the kernels, the number of workspace slots that the functions need, and the object that owns the code.
-    A function is a tuple ``("compiled", address, table, work, dims, sums, block)``; the last three are those of a
-    vector kernel, and empty for scalar code.
+    A function is a tuple ``("compiled", address, table, work, dims, sums, block)``; the last three describe a vector
+    kernel, and are empty for scalar code.
     """
     llvm_jit.llvm()  # raises ImportError if llvmlite is missing
     groups = [given.kernels[i:j] for i, j in _groups(given.kernels)]
@@ -65,10 +65,10 @@ def compile_kernels(given: Kernels, report: Report) -> tuple[list, int, object]:
 
 
 def _build(given, groups, refused):
-    """Return a module, for each group of kernels its function and table, and the scalar code.
+    """Return a module, the function and table of each group of kernels, and the scalar code.
 
-    None if another group of scalar kernels is refused: the caller retries, since other groups must then read its
-    results from slots.
+    Return None if one more group of scalar kernels is refused: the caller retries, since the other groups must then
+    read its results from slots.
     """
     module = Module()
     functions: list = []

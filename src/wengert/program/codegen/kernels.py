@@ -1,4 +1,4 @@
-"""Formulas of elementwise functions for the code generators: one row a function, by its NumPy or SciPy name.
+"""Formulas of elementwise functions for the code generators: one row per function, by its NumPy or SciPy name.
 
 Formulas take `Symbol`s, or plain floats, which adopt the dtype of the kernel, and append operations to their builder.
 A row is either a primitive operation (`Primitive`) or a formula in terms of other rows; operators are rows too: `a * b`
@@ -22,11 +22,11 @@ from wengert.program.ir import opcode_table
 
 
 class Primitive(NamedTuple):
-    """A primitive operation of every target.
+    """An operation that is primitive on every target.
 
     `python` is the expression in NumPy.
     `ir` is the LLVM instruction; otherwise `c` is the name in the C library.
-    libdevice names it with the prefix ``__nv_``, and the suffix ``f`` in single precision.
+    Its name in libdevice is `c` with the prefix ``__nv_``, and the suffix ``f`` in single precision.
     `cost` is the approximate number of floating-point instructions.
     """
 
@@ -78,7 +78,7 @@ def library(words, cost, module="np"):
 
 
 def _of(name):
-    """Return the row as a function of numbers that are not all constants."""
+    """Return the row `name` as a function of numbers, at least one of which must be a `Symbol`."""
     return lambda *x: next(v for v in x if not isinstance(v, float)).of.apply(name, *x)
 
 
@@ -102,7 +102,7 @@ row("multiply", Primitive("{} * {}", ir="fmul"))
 row("divide", Primitive("{} / {}", ir="fdiv", cost=10))
 row("negative", Primitive("-{}", ir="fneg", cost=0))
 row("absolute", Primitive("np.abs({})", c="fabs", cost=0))
-# the rounding error of a * b, where p is the rounded product
+# the rounding error of a product, given a, b and the rounded product
 row("product error", Primitive("product_error({}, {}, {})", ir="fma"))
 # a factor that is exactly 0 gives 0
 row("strong", Primitive("strong({}, {})", ir="strong", cost=2))
@@ -128,7 +128,7 @@ row("where", Primitive("np.where({}, {}, {})[()]", ir="select", cost=0))
 
 
 def power(a, b):
-    """Return a**b; small integer exponents by multiplication, within 4 ulp as in a program."""
+    """Return a**b; small integer exponents use multiplications, within 4 ulp, as programs do."""
     exponent = b.of.value(b)
     if exponent in _POWERS:
         return _POWERS[exponent](a)
@@ -154,7 +154,7 @@ _POWERS = {
 
 
 def pow_a(a, b, y):
-    """Return b a**(b - 1), as b * (y / a) if a is not 0 and y far from overflow and underflow, or by another power."""
+    """Return the partial b a**(b - 1): as b * (y / a), except where a is 0 or y is near overflow or underflow."""
     exponent = b.of.value(b)
     if exponent in (0.0, 1.0):
         return exponent
@@ -290,7 +290,7 @@ class Formula:
 
 @functools.cache
 def names() -> dict[str, Any]:
-    """Return what a C expression may name: `C_NAMES`, and the functions of ``helpers.h``."""
+    """Return the names that C expressions may use: `C_NAMES`, and the functions of ``helpers.h``."""
     found = {"where": where, **C_NAMES}
     exec("".join(map(function_translated, kernel_helpers())), found)
     found.update(C_NAMES)
@@ -323,7 +323,7 @@ def translated(text: str) -> str:
     Parameters
     ----------
     text : str
-        Operators ``?:``, ``||`` and ``&&`` may occur outside parentheses only.
+        C expression with the operators ``?:``, ``||`` and ``&&`` only outside parentheses.
     """
     condition, rest = _split(text, "?")
     if rest:

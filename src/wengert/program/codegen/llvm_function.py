@@ -13,7 +13,7 @@ from wengert.program.ir.opcodes import Op
 
 
 class Module:
-    """Functions ``int32 f(double *slots, char **where, int32 *table)``; they return -1, or the guard that failed."""
+    """Module of functions ``int32 f(double *slots, char **where, int32 *table)``: -1, or the guard that failed."""
 
     def __init__(self):
         from llvmlite import ir
@@ -117,13 +117,13 @@ class Function:
 
     @contextlib.contextmanager
     def loop(self, times: int, step: int = 1):
-        """Append a loop; yield its induction variable, which grows by `step`. Code appended meanwhile is the body."""
+        """Append a loop around the code of a ``with`` block; yield its induction variable, which grows by `step`."""
         with self.loop_range(self.int64(0), self.int64(times * step), step) as index:
             yield index
 
     @contextlib.contextmanager
     def loop_range(self, start, stop, step: int = 1):
-        """Like `loop`, from `start` to `stop`, which must be larger: the test is at the end."""
+        """Append a loop from `start` to `stop`, which must be larger, because the loop condition is tested last."""
         builder = self.builder
         before = builder.block
         body = builder.append_basic_block()
@@ -186,7 +186,7 @@ class Block:
         return self.found[number.v]
 
     def double(self, number):
-        """A scalar as an LLVM value of type double."""
+        """Return a number as an LLVM value of type double, or of vector type."""
         number = self.of.as_float(number)
         self.flush()
         return self.found[number.v]

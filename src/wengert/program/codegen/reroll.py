@@ -19,7 +19,7 @@ import numpy as np
 #: minimum number of iterations of a loop, and of instructions that it saves
 _MIN_ITERATIONS, _MIN_SAVED = 3, 24
 
-#: items in a loop body
+#: limit on the items in a loop body
 _MAX_PERIOD = 1024
 
 #: if a round leaves more than this share of the instructions, further rounds are not expected to help
@@ -30,7 +30,7 @@ _SUFFICIENT_COVERAGE = 0.3
 
 
 class Loop(NamedTuple):
-    """Return the key of a loop: number of iterations, keys in the body, lengths of their bases, step per integer."""
+    """The key of a loop: number of iterations, keys in the body, lengths of their bases, step per integer."""
 
     times: int
     keys: tuple
@@ -46,7 +46,7 @@ class Item(NamedTuple):
 
 
 def rolled(items: list[Item], most: float = math.inf) -> list[Item]:
-    """Replace repeated items by loops until none repeats, or until more than `most` items are bound to remain."""
+    """Replace repeated items by loops until none repeats, or until more than `most` items are expected to remain."""
     numbers: dict = {}
     left = count(items)
     while (found := _round(items, numbers)) is not None:
@@ -96,7 +96,7 @@ def _linear_hashes(bases):
 
 
 def _runs(keys, hashes, weight, period):
-    """Find where the items repeat: pairs of a start and a number of periods."""
+    """Return the runs of repeated items, as pairs of a start and a number of periods."""
     is_same = keys[period:] == keys[:-period]
     moved = hashes[period:] - hashes[:-period]
     good = is_same[period:] & is_same[:-period] & (moved[period:] == moved[:-period])

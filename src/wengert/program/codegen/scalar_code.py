@@ -12,15 +12,15 @@ from wengert.program.codegen.llvm_function import Block, Function
 from wengert.program.codegen.llvm_jit import Refused
 from wengert.program.codegen.vm_kernels import Kernels, accesses
 
-#: statements in one function, beyond which code is split: LLVM's compile time is superlinear
+#: limit on the statements in one function; longer code is split, because LLVM's compile time is superlinear
 MAX_STATEMENTS_OF_FUNCTION = 400
 
-#: statements of a program's scalar code, after re-rolling, beyond which compilation takes too long
+#: limit on the statements of a program's scalar code after re-rolling; more would take too long to compile
 MAX_STATEMENTS = 6000
 
 
 class ScalarCode:
-    """Scalar kernels in SSA form: each instruction has a position in the program, which is also that of its value.
+    """Scalar kernels in SSA form: the position of an instruction in the program also identifies its value.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class ScalarCode:
         self.position: dict = {}  # slot -> position of the value that it currently holds
         self.count = self.emitted = 0
         self.uses: list = []  # (position of an instruction, position of a value that it reads, operand number)
-        later = [{*given.results}]  # last group first: slots read after it by anything but scalar code
+        later = [{*given.results}]  # for each group, last first: slots that non-scalar code reads after it
         for i in range(len(groups) - 1, 0, -1):
             is_scalar = groups[i][0][0] == "scalar" and i not in refused
             here = [] if is_scalar else [slot for kernel in groups[i] for slot in accesses(kernel, given)[0]]
@@ -170,7 +170,7 @@ class ScalarWriter:
             self._append([(x.key, [(v, ()) for v in x.base]) for x in part], [], block)
 
     def _append(self, items, indices, block):
-        """Emit instructions and loops; an integer of a base is a pair: first value, steps in the enclosing loops."""
+        """Emit instructions and loops; each integer of a base is a pair (first value, steps in the enclosing loops)."""
         f = self.function
         values: dict = {}
         for key, base in items:

@@ -14,7 +14,7 @@ from wengert.program.codegen.llvm_function import Block, Function
 from wengert.program.codegen.llvm_jit import Refused
 from wengert.program.codegen.vm_kernels import Kernels
 
-#: partial sums of a reduction: the VM uses as many on every CPU
+#: number of partial sums of a reduction, equal to that of the VM on every CPU
 PARTIAL_SUMS = 8
 
 #: VM opcodes with two code records, besides those with three operands
@@ -23,7 +23,7 @@ _TWO_RECORDS = ("loop", "exact", "fold", "sum_rows", "get_rows", "put_rows", "ge
 #: initial values of a sum, a maximum and a minimum
 _INITIAL = (0.0, -np.inf, np.inf)
 
-#: values in registers up to which two vectors are processed at a time
+#: limit on the values in registers for which two vectors are processed at a time
 MAX_LIVE_FOR_TWO_VECTORS = 12
 
 
@@ -48,8 +48,8 @@ class VectorKernel:
     def _parts(self):
         """Split the code into ranges, one loop each; a range ends at a reduction whose result is read later.
 
-        Each range lists its reductions as (function, is there an earlier partial result?, walk of the result), where
-        -1 - k stands for sum k in place of a walk.
+        Each range lists its reductions as (function, whether to add to an earlier partial result, walk of the result);
+        in place of a walk, -1 - k stands for sum k.
         """
         found: list = [[0, 0, []]]
         arrays, t = dict(zip(self.walks, self.table)), 0
@@ -151,7 +151,7 @@ class VectorKernel:
         return width if is_wide else PARTIAL_SUMS
 
     def emit_row_part(self, start, length):
-        """Process part of a row; at most a chunk if there are reductions."""
+        """Process `length` elements of a row from `start`: at most one chunk if there are reductions."""
         for part in self.parts:
             self.emit_loop(part, start, length)
 

@@ -1,7 +1,7 @@
 # Derivatives of recorded loops, which are loops themselves: a backward loop of adjoints, a forward loop with tangents.
 
 def has_calls(Listing code):
-    """Return whether a program calls functions, whose rules are traced at an example."""
+    """Return whether a program calls functions, so that an example is needed to trace their rules."""
     return bool((code.op == CALL).any())
 
 
@@ -17,14 +17,14 @@ class BackwardLoop(collections.namedtuple("BackwardLoop", "loop given adjoints s
     adjoints : list of tuple
         Pairs of an operand of the forward call and the result that is its adjoint.
     saving : Loop
-        The forward loop, which stacks what this one reads.
+        The forward loop, extended to stack the values that `loop` reads.
     checked : list of int
         Carried values that the caller must check for NaN after the loop.
     """
 
 
 class ForwardLoop(collections.namedtuple("ForwardLoop", "loop given checked")):
-    """A loop of values and tangents; `given` describes its operands: (whether it is a tangent, operand of the call).
+    """A loop of values and tangents; `given` lists its operands as (is it a tangent?, operand of the forward call).
 
     `checked` is as in `BackwardLoop`.
     """
@@ -87,14 +87,14 @@ def pulled_loop(loop, tuple active, example, bint assumes_finite=False):
 
 
 cdef enum:
-    MAX_STORED_BYTES = 1 << 20      # of the intermediate values of all iterations, about a second-level cache
+    MAX_STORED_BYTES = 1 << 20      # limit on the stored values of all iterations: about a second-level cache
 
 
 cdef tuple with_stored_values(Listing code, Listing body, Py_ssize_t steps):
     """Turn values of the forward body that adjoints read into inputs of the reverse body, if storing them pays.
 
-    Return the new program, whose new inputs come last, and the values. Views, elements and cheap scalars are computed
-    again, from values that are stored.
+    Return the new program, whose new inputs come last, and the values. Views, elements and cheap scalars are recomputed
+    from stored values.
     """
     cdef Listing found
     cdef Py_ssize_t i
@@ -142,7 +142,7 @@ cdef Listing without_first_guards(Listing code, Py_ssize_t n):
 
 
 cdef bint is_stored(Listing code, Py_ssize_t i) except -1:
-    """Return whether storing a value of a loop body costs less than computing it again."""
+    """Return whether storing a value of a loop body costs less than recomputing it."""
     cdef int op = code.ops[i]
     dtype, _, strides = code.types[code.kinds[i]]
     if op == VIEW or op == LOAD or op == STOP or strides is not None or dtype != FLOAT:
@@ -207,7 +207,7 @@ cdef Listing expanded_and_simplified(Listing code):
 
 
 cdef Listing reordered(Listing code, list order):
-    """Return the program with these inputs, in this order."""
+    """Return the program with only the inputs numbered in `order`, in this order."""
     cdef Listing found = code.copy()
     cdef Py_ssize_t i
     cdef int32_t v

@@ -1,8 +1,8 @@
-# Partials of elementwise rows as instructions, and their expansion for derivatives of derivatives.
+# Partials of elementwise functions as instructions, and their expansion for derivatives of derivatives.
 #
 # The rule of a partial, a function of the operands a and b and the value y, is traced once into a template.
 
-# Values that a row's partial in either operand reads: bits A 1, B 2, Y 4.  Its rule reads no others.
+# By opcode and side: the values that a partial and its rule read, as bits: operand a 1, operand b 2, result y 4.
 cdef int reads[256][2]
 memset(reads, 0, sizeof(reads))
 for _opcode in OPCODES.values():
@@ -11,7 +11,7 @@ for _opcode in OPCODES.values():
         reads[_opcode][_side] = sum([1 << k for k, holds in enumerate(_columns) if holds == "value"])
 
 
-cdef dict templates = {}        # traced partials of elementwise rows, by opcode and side
+cdef dict templates = {}        # traced partials of elementwise functions, by opcode and side
 
 
 cdef Listing template_of(int op, int side):

@@ -1,6 +1,6 @@
 """Traces of derivative rules at small shapes, resized to the shapes of a program.
 
-A rule is traced by running it, which takes as long as a derivative of the call, at full size.
+Tracing a rule means running it, which at full size takes as long as differentiating the call once.
 Long axes are therefore replaced by short ones of distinct prime length, in the same order, and the trace is resized by
 replacing each prime by the length that it stands for.
 This is exact if the trace refers to lengths only by the shapes of its values, and to memory only by views of whole
@@ -21,11 +21,11 @@ from wengert.program.ir.ir import restored
 from wengert.program.ir.opcode_table import marked
 from wengert.program.ir.opcodes import Op
 
-#: ratio of the elements of the operands to those of their stand-ins above which a smaller trace pays
+#: minimum ratio of the element counts of operands and stand-ins for which a smaller trace pays
 MIN_REDUCTION = 4
 
-#: axes up to this length keep it. The primes that replace other lengths are far from these and from each other, so that
-#: no difference of lengths could be mistaken for another number of the trace
+#: axes up to this length keep their length. The primes that replace longer ones are far from these and from each other,
+#: so that no difference of lengths could be mistaken for another number in the trace
 MAX_KEPT = 3
 PRIMES = (17, 23, 31, 41, 53, 67)
 
@@ -44,7 +44,7 @@ def _size_of(types):
 
 
 class StandIns:
-    """Smaller types in place of those of a rule's operands, with the original length of each axis."""
+    """Smaller types that stand in for those of a rule's operands; `lengths` maps their lengths to the original ones."""
 
     def __init__(self, types, lengths):
         self.lengths = lengths
@@ -55,7 +55,7 @@ class StandIns:
     def of(cls, call, given):
         """Return stand-ins for operands of these types; None if the rule of the call is traced at full size.
 
-        Without a call, for a rule that refers to no static arguments.
+        `call` is None for a rule that refers to no static arguments.
         """
         if not (call is None or _is_sizeless_call(call)):
             return None
@@ -89,7 +89,7 @@ class StandIns:
                 items[view] = of_values[kind][0].itemsize
             views = [_resized_view(view, item, self.lengths) for view, item in zip(views, items)]
             return restored(op, a, b, c, kinds, of_values, constants, arrays, calls, views, packs, guards, *ends)
-        except (_Refused, ValueError):  # two types have become one
+        except (_Refused, ValueError):  # ValueError: two types have become equal
             return None
 
 
@@ -107,7 +107,7 @@ def _resized_type(type, lengths):
 
 
 def _resized_view(view, itemsize, lengths):
-    """Return a view of whole axes, in any order, some of them broadcast, at other lengths."""
+    """Return a view of whole axes, which may be transposed or broadcast, with other lengths."""
     offset, shape, strides = view
     if offset:
         raise _Refused

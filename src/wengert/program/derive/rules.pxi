@@ -56,11 +56,11 @@ def with_outputs_and_guards(Listing code, list outputs):
 rule_cache = {}
 MAX_RULE_KEYS = 256
 MAX_RULES_PER_KEY = 4
-#: elements of all operands from which on a rule is traced at small shapes
+#: minimum number of elements of all operands for a rule to be traced at small shapes
 MIN_RESIZED_ELEMENTS = 4096
 #: guard checks that are interpreted before the guards are compiled for the VM
 cdef int MAX_INTERPRETED_CHECKS = 2
-#: bytes of constants in a rule that may be cached
+#: limit on the bytes of constants in a cached rule
 cdef int MAX_RULE_CONSTANT_BYTES = 1 << 14
 
 

@@ -164,7 +164,7 @@ cdef class Reverse(Sweep):
         return 0
 
     cdef int pull_operand(self, int32_t i, int op, int side, int32_t v, int32_t g) except -1:
-        """Add the contribution of an elementwise row to the adjoint of one operand."""
+        """Add the contribution of an elementwise instruction to the adjoint of one operand."""
         cdef int32_t p
         if not self.active[v]:
             return 0
@@ -178,7 +178,7 @@ cdef class Reverse(Sweep):
         return self.contribute(v, i, self.strong_product(g, self.partial(i, op, side), self.code.kinds[i]))
 
     cdef int contribute(self, int32_t v, int32_t i, int32_t g) except -1:
-        """Add to the adjoint of an operand of instruction i; sum if the operand was a broadcast scalar."""
+        """Add `g` to the adjoint of an operand of instruction i, after summing it if the operand was broadcast."""
         if not self.active[v]:
             return 0
         if self.code.kinds[v] <= FLAG and self.code.kinds[i] > FLAG:
@@ -305,7 +305,7 @@ cdef class Reverse(Sweep):
         return 0
 
     cdef int pull_loop(self, int32_t i, call, int32_t g) except -1:
-        """Append the reverse loop. The forward loop stacks its carried values, and each step is recomputed."""
+        """Append the reverse loop. The forward loop stacks its carried values, from which each step is recomputed."""
         cdef int32_t r, v
         cdef Listing code = self.code
         loop = call.compute
@@ -424,7 +424,7 @@ cdef class Forward(Sweep):
         raise NotImplementedError(f"the derivative of instruction {op}")
 
     cdef int32_t contribution(self, int32_t i, int op, int side, int32_t v) except -2:
-        """Return the contribution of one operand of an elementwise row to the tangent; -1: zero."""
+        """Return the contribution of one operand to the tangent of an elementwise instruction; -1: zero."""
         cdef int32_t t = self.derivative[v]
         if t < 0 or op == WG_ADD or op == WG_POSITIVE or (op == WG_SUBTRACT and side == 0):
             return t
@@ -498,8 +498,7 @@ def pulled_back(Listing code, list seeds, list wrt, example, bint exact=False, b
     """Return the program of the adjoints of the values `wrt` (reverse mode).
 
     `seeds` are pairs of an output and the position of the input that holds its cotangent; None: the cotangent is 1.
-    With `assumes_finite`, guards of rules against NaN are not examined at the example; where they fail, so does the
-    program.
+    With `assumes_finite`, guards of rules against NaN are not checked at the example; the program fails where they do.
     """
     cdef Reverse sweep = Reverse(code, example, exact, assumes_finite)
     cdef Listing derived = sweep.code

@@ -4,21 +4,21 @@ cdef class Sweep:
     """A copy of a program to which the derivatives of its first `size` values are appended."""
 
     cdef readonly Listing code
-    cdef readonly Py_ssize_t size       # of the original program, whose values keep their indices
+    cdef readonly Py_ssize_t size       # length of the original program, whose values keep their indices
     cdef int32_t *derivative            # adjoint or tangent of each original value; -1: zero
     cdef unsigned char *active          # does the value depend on the differentiation variables?
     cdef tuple buffers                  # owners of the memory of `derivative` and `active`
     cdef dict call_values               # operands and results of calls at the example; None: not computed yet
     cdef list values                    # of all instructions at the example, computed only if `call_values` lacks one
     cdef object example                 # values of the inputs, or a function that returns them
-    cdef list inserted                  # positions and values of the inputs that it lacks
-    cdef dict rules                     # rules of the calls met so far, by what the rules depend on
-    cdef dict rule_types                # type ids of an inlined rule in this program, by rule
+    cdef list inserted                  # positions and values of inputs that `example` lacks
+    cdef dict rules                     # rules of the calls met so far, by everything that they depend on
+    cdef dict rule_types                # by inlined rule: its type ids in this program
     cdef str user_line                  # source line of the user's code, for guards in rules
-    cdef dict solutions                 # see `known_solutions`; made at the first solution
-    cdef bint exact                     # sum in the order of the eager sweep, and with its partials
+    cdef dict solutions                 # see `known_solutions`; None: not computed yet
+    cdef bint exact                     # sum in the order of the eager sweep, and use its partials?
     cdef bint is_guarded                # does the original program have guards?
-    cdef bint assumes_finite            # take guards of rules against NaN to hold at the example?
+    cdef bint assumes_finite            # assume that guards of rules against NaN hold at the example?
 
     def __cinit__(self, Listing code, example, exact=False, assumes_finite=False):
         self.code = code.copy()
@@ -143,7 +143,7 @@ cdef class Sweep:
     cdef int32_t inline_function(self, key, function, int32_t v, bint is_sizeless=False) except -1:
         """Inline a function of one value, traced once for each type; `key` identifies the function.
 
-        `is_sizeless`: it does not depend on the shape.
+        `is_sizeless`: the function does not depend on the shape.
         """
         type = self.code.types[self.code.kinds[v]]
         rules = rule_cache.get((key, type))
@@ -206,7 +206,7 @@ cdef class Sweep:
     cdef object traced_at_ones(self, call, function, list values, shared_key):
         """Trace the rule of a function at ones and regular matrices, without an example; None if that fails.
 
-        If the operands are large, the trace is one at small operands, shared by all shapes of its class.
+        If the operands are large, a trace at small operands is resized; all shapes of a class share this trace.
         """
         if not is_function(call):
             return None
@@ -225,7 +225,7 @@ cdef class Sweep:
     cdef traced_small(self, call, function, tuple before, tuple after, list types):
         """Trace a rule at small operands, and resize it; None if it depends on lengths.
 
-        `before` and `after` surround the types in the key of the trace, which all types of a class share.
+        The key of the trace, which all types of a class share, is `before`, the small types and `after`.
         """
         if sum([math.prod(shape) for _, shape, _ in types]) < MIN_RESIZED_ELEMENTS:
             return None
@@ -296,7 +296,7 @@ cdef class Sweep:
         return self.elementwise(STRONG, g, p, kind)
 
     cpdef int32_t partial(self, int32_t i, int op, int side) except -1:
-        """Return the partial of an elementwise row, or of a partial that `expanded` keeps, in one operand."""
+        """Return the partial, in one operand, of an elementwise function or of a partial that `expanded` keeps."""
         cdef int32_t a = self.code.as_[i], b = self.code.bs[i], y = i
         cdef int wanted
         if op >= PARTIAL:
@@ -316,7 +316,7 @@ cdef class Sweep:
         return emit(self.code, PARTIAL + 2 * op + side, a, b, y, kind)
 
     cdef int32_t own_slope_factor(self, int32_t i) except -1:
-        """Return the factor of partial i in its own derivative, for the partials in `own_slopes`.
+        """Return the ratio of the derivative of partial i to partial i, for the partials in `own_slopes`.
 
         It is -2 tanh(a) for tanh and -2 a for erf and erfc, so the derivative reuses the computed partial.
         """
@@ -350,7 +350,7 @@ cdef class Sweep:
         return dict(zip(outputs, found))
 
     cdef list reusable_values(self, call):
-        """Return the values that the derivative of this solution can reuse."""
+        """Return the values of the program that the derivative of an implicit function can reuse."""
         if self.solutions is None:
             self.solutions = known_solutions(self.code)
         return self.solutions.get(id(call.compute), [])
@@ -377,7 +377,7 @@ cdef class Sweep:
         return [of[<int32_t>v] for v in traced.outputs]
 
     cdef int check_after_loop(self, int32_t r, derived) except -1:
-        """Check carried values of the derivative of a loop, with result r, for NaN."""
+        """Append checks for NaN of carried values of a loop's derivative, whose result is r."""
         cdef Listing code = self.code
         cdef int32_t v
         for k in derived.checked:

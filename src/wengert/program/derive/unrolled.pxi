@@ -3,7 +3,7 @@
 def unrolled(Listing code, int32_t wrt, int32_t result, bint is_symmetric, Py_ssize_t most, bint by_rows, bint exact):
     """Return a straight-line program of a Jacobian of scalar code, with separate instructions for each entry.
 
-    None if `elementary` fails, or if there would be more than `most` instructions.
+    Return None if the code is not `elementary`, or if there would be more than `most` instructions.
     A symmetric Jacobian is computed on one side of the diagonal and mirrored.
     """
     cdef Listing derived
@@ -35,7 +35,7 @@ def unrolled(Listing code, int32_t wrt, int32_t result, bint is_symmetric, Py_ss
 
 
 cdef tuple unrolled_columns(Listing code, int32_t wrt, list pairs, bint is_symmetric, Py_ssize_t most):
-    """Run one forward sweep for each element of x that is read; return the entries by (row, column)."""
+    """Run one forward sweep for each element of `wrt` that is read; return the entries by (row, column)."""
     cdef Forward sweep = Forward(code, None)
     cdef Listing derived = sweep.code
     cdef Py_ssize_t i
@@ -83,7 +83,7 @@ cdef tuple unrolled_rows(Listing code, int32_t wrt, list pairs, bint is_symmetri
 
 
 cpdef bint elementary(Listing code, int32_t wrt, int32_t result) except -1:
-    """Return whether x is only read by element, and no array but the result depends on it."""
+    """Return whether `wrt` is read only element by element, and no array except the result depends on it."""
     cdef Py_ssize_t i
     cdef Sweep sweep = Sweep(code, None)
     sweep.mark([wrt])

@@ -160,7 +160,7 @@ def _along(call, position, own, shape):
 
 
 def _along_curved(call, position, own, shape):
-    """As `_along`, except for sorting and Fourier transforms: there, batched directions are faster than partials."""
+    """Apply `_along`; None for sorting and Fourier transforms, for which batched directions are faster than partials."""
     return None if call.row.curvature == "none" else _along(call, position, own, shape)
 
 
@@ -212,7 +212,7 @@ def factors(call: Call, ndim: Callable) -> tuple | None:
     Returns
     -------
     (arguments, labels of each, labels of the result), or None
-        As in `wengert.dependence.Contraction`; None if the call is no contraction or has an unsupported form.
+        As in `wengert.dependence.Contraction`; None if the call is not a contraction or has an unsupported form.
     """
     if not is_product(call):
         return None

@@ -107,8 +107,8 @@ def is_solution(call) -> bool:
 
     ``compute.tangent(call, moved, known)`` returns the program of the result's tangent. Its inputs are the tangents of
     the operands `moved`, the result, the operands, and the values `known` of the calling program (`known_solutions`).
-    ``compute.adjoints(call, wanted, known)`` returns the program of the adjoints of the operands `wanted`; its inputs
-    are the adjoint of the result, then as above.
+    ``compute.adjoints(call, wanted, known)`` returns the program of the adjoints of the operands `wanted`. Its inputs
+    are the adjoint of the result, the result, the operands, and the values `known`.
     """
     return hasattr(call.compute, "adjoints")
 
@@ -174,7 +174,7 @@ def is_told(x) -> bool:
 
 
 def product_of(call):
-    """Return the product of two arrays, one of `PRODUCTS`, that a call without keywords computes; else None."""
+    """Return which product, one of `PRODUCTS`, a call without keywords computes; None for other calls."""
     if call.row is None or call.row.scalars not in PRODUCTS or len(call.args) != 2 or call.kwargs:
         return None
     return call.row.scalars

@@ -87,12 +87,12 @@ cdef tuple contiguous_or(strides, shape, dtype)         # the strides, or None i
 cpdef tuple c_strides(shape, Py_ssize_t itemsize)
 cpdef bint overlaps(shape, strides)                     # may two elements share memory?
 cdef tuple parted(tuple type)                           # complex type to (real, imaginary) pairs on a last axis
-cdef tuple paired(tuple type)                           # and back
+cdef tuple paired(tuple type)                           # type of (real, imaginary) pairs to the complex type
 cpdef tuple whole_view(tuple type)                      # view descriptor that covers an array of a type
 cdef int32_t copied(Listing code, Py_ssize_t i, const int32_t *of, Listing target) except -1
-cdef Listing filtered(Listing code, const unsigned char *marks, bint keeps)     # without the other instructions
+cdef Listing filtered(Listing code, const unsigned char *marks, bint keeps)     # keeps or drops marked instructions
 cdef int set_ends(Listing code, const int32_t *of, Listing target) except -1
-cdef int count_uses(Listing code, int32_t *counts) except -1    # as operands and outputs
+cdef int count_uses(Listing code, int32_t *counts) except -1    # uses of values as operands and outputs
 
 
 cdef inline int column_operands(Listing code, Py_ssize_t i, int32_t *found) noexcept:

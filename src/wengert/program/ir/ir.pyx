@@ -72,7 +72,7 @@ cdef class Listing:
         return code
 
     cdef Listing shortened(self, Py_ssize_t n):
-        """Return the first `n` instructions in this program's memory; appending overwrites the instructions after."""
+        """Return a program of the first `n` instructions in the same memory; appending to it overwrites the others."""
         cdef Listing code = self.successor(0)
         cdef Py_ssize_t i
         code.room, code.capacity, code.n = self.room, self.capacity, n
@@ -196,7 +196,7 @@ cdef class Listing:
         return emit(self, PLACE, a, self.entry(self.views, "view", view), c, self.type_of(type))
 
     def in_layout(self, int32_t v, tuple type):
-        """Return a value if it has the layout of a type of its dtype and shape, else append a copy that has it."""
+        """Return `v` if it has the layout of `type`, else append a copy that has it; dtype and shape must agree."""
         is_alike = type[1] == () or self.types[self.kinds[v]] == type
         return v if is_alike else self.place(-1, whole_view(type), v, type)
 
@@ -433,7 +433,7 @@ cdef int count_uses(Listing code, int32_t *counts) except -1:
 
 
 def dependent(Listing code, values, Py_ssize_t start=0):
-    """Return a mask of the values that depend on `values`, including these and guards; false before `start`."""
+    """Return a mask of the values that depend on `values`, including `values` and guards; false before `start`."""
     mask = np.zeros(code.n, dtype=bool)
     mask[values] = True
     cdef unsigned char[::1] found = mask.view(np.uint8)
@@ -461,9 +461,9 @@ def kind_of(Listing code, Py_ssize_t i):
 
 
 def stacked(Listing code, list items, tuple shape):
-    """Return the program with one output: an array packed from constant floats and outputs, the latter by index.
+    """Return the program with one output, an array of this shape; each item is a float or the index of an output.
 
-    None if one of those outputs is not a scalar.
+    Return None if one of these outputs is not a scalar.
     """
     cdef Listing found = code.copy()
     cdef list values = []

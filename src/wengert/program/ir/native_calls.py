@@ -3,7 +3,7 @@
 Input: a call and the types of its operands. Output: a `NativeCall`, or None if the call must stay a Python call.
 A function names its rule in the registry column ``native`` or ``scalars``; ufuncs, contractions and rearrangements need
 no entry. Rules are in `native_elements` and `native_matrices`, the kernels in ``program/vm/native.c`` and
-``native_linalg.c``; one of them runs the inner loop of a ufunc, with which NumPy computes eigenvalues and Fourier
+``native_linalg.c``; one kernel runs inner loops of ufuncs, by which NumPy also computes eigenvalues and Fourier
 transforms.
 A kernel declines what it cannot compute as NumPy does, such as a singular matrix: then the VM calls the function.
 """
@@ -49,7 +49,7 @@ def native_call(call: Call, types: list, dtype: np.dtype, shape: tuple) -> Nativ
     types : list of (dtype, tuple)
         Dtype and shape of each operand.
     dtype, shape
-        Those of the result.
+        Dtype and shape of the result.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def native_call(call: Call, types: list, dtype: np.dtype, shape: tuple) -> Nativ
     if known is not None and (is_plain or (known[1] is call.args and known[2] is call.kwargs)):
         return known[0]
     found = _native_call(call, types, dtype, shape)
-    if found is not None or is_plain:  # other arguments may be large arrays
+    if found is not None or is_plain:  # otherwise the cache might keep large array arguments alive
         if len(_found) >= MAX_REMEMBERED:
             _found.clear()
         _found[key] = found, call.args, call.kwargs
@@ -112,7 +112,7 @@ def _native_call(call, types, dtype, shape):
 def native_pack(given: int, has_base: bool, offsets: Any, dtype: np.dtype, shape: tuple) -> NativeCall | None:
     """Return the call that stores `given` scalars at offsets of a C-order array of bools; None for other arrays.
 
-    The operands are the scalars, then the array whose other elements are kept; without one these are False.
+    The operands are the scalars, then, if `has_base`, the array whose other elements are kept; else these are False.
     """
     size = math.prod(shape)
     if dtype != BOOL or given > MAX_OPERANDS - 1 or not 0 < size <= MAX_ELEMENTS:
@@ -137,7 +137,7 @@ def native_guard(expected: Any, dtype: np.dtype, shape: tuple) -> NativeCall | N
     return NativeCall("equals", operands, (math.prod(shape) * dtype.itemsize,), work=MOVED * math.prod(shape))
 
 
-#: functions of operators by what computes them
+#: by function of the module ``operator``: the function whose rule applies
 _OPERATORS: dict = {
     getattr(operator, name): ufunc
     for name, ufunc in (

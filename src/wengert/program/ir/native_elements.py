@@ -31,7 +31,7 @@ from wengert.program.ir.native_operands import (
 
 #: functions of a reduction, as numbered in native.c
 _ANY, _ALL, _COUNT, _MAX, _MIN, _ADD, _MULTIPLY, _LARGEST, _LEAST, _SUM, _LENGTH, _MEAN = range(12)
-#: elementwise functions, as numbered there
+#: elementwise functions, as numbered in native.c
 _SINC, _ROUND, _POSITIVE_INFINITE, _NEGATIVE_INFINITE = range(4)
 
 
@@ -113,7 +113,7 @@ def _size(call, given, dtype, shape):
 
 
 def _norm(call, given, dtype, shape):
-    """Norms of vectors, and of matrices as vectors."""
+    """Compute norms of vectors, and Frobenius norms of matrices."""
     options = options_of(call, "x", "ord", "axis", "keepdims")
     order, axis = options.get("ord"), options.get("axis")
     operand, _, rows, n = rows_of(given, options["x"], axis)
@@ -253,7 +253,7 @@ def _round(call, given, dtype, shape):
 
 
 def _clip(call, given, dtype, shape):
-    """Run the loop of the ufunc that NumPy has for it."""
+    """Run the loop of NumPy's internal ``clip`` ufunc."""
     options = options_of(call, "a", "a_min", "a_max")
     fun = getattr(getattr(getattr(np, "_core", None), "umath", None), "clip", None)
     word = f"{dtype.char * 3}->{dtype.char}"
@@ -299,7 +299,7 @@ def _take_along_axis(call, given, dtype, shape):
 
 
 def _take(call, given, dtype, shape):
-    """Take elements at indices that are not constant; those at constant ones are rearranged."""
+    """Take elements at indices that are operands; for constant indices, return a rearrangement."""
     options = options_of(call, "a", "indices", "axis", "out", "mode")
     if options.get("mode", "raise") != "raise":
         return None
@@ -328,7 +328,7 @@ def _getitem(call, given, dtype, shape):
 
 
 def rearrangement(call, given, dtype, shape):
-    """Copy elements from known sources, which a call on element numbers has found."""
+    """Copy elements from known sources, found by applying the call to element numbers."""
     operands, starts = [], [1]
 
     def numbers(argument):

@@ -170,14 +170,14 @@ def _qr(call, given, dtype, shape):
 
 
 def _is_small_matrix(operand):
-    """Return whether an operand is a matrix with elements, and of at most `MAX_ORDER` rows and columns."""
+    """Return whether an operand is a nonempty matrix of at most `MAX_ORDER` rows and columns."""
     return len(operand.shape) == 2 and 0 < min(operand.shape) <= max(operand.shape) <= MAX_ORDER
 
 
 def _linalg_loop(name, operand, sizes, results):
-    """Run a loop of NumPy on one matrix, as the signs of singular vectors depend on the algorithm.
+    """Run NumPy's own loop on one matrix, because the signs of singular vectors depend on the algorithm.
 
-    `sizes` are the dimensions of its signature, `results` the shapes of its results, which are packed.
+    `sizes` are the dimensions in the loop's signature, `results` the shapes of its results, which share one array.
     """
     fun = lapack_loop(name)
     if fun is None or f"d->{'d' * len(results)}" not in fun.types:
@@ -216,7 +216,7 @@ def _svd(call, given, dtype, shape):
 
 
 def _lstsq(call, given, dtype, shape):
-    """Run NumPy's loop for least squares; the length of the result tells whether it holds the sums of squares."""
+    """Run NumPy's loop for least squares; the length of the result tells whether it includes the squared residuals."""
     options = options_of(call, "a", "b", "rcond")
     a, b = packed(given, options["a"], DOUBLE), packed(given, options["b"], DOUBLE)
     rcond = options["rcond"]

@@ -11,22 +11,22 @@ import numpy as np
 from wengert.program.ir import access
 from wengert.program.ir.call import Operand
 
-#: elements of an operand or a result; a call on larger arrays takes longer than Python needs for it
+#: limit on the elements of an operand or result: for larger arrays, the overhead of a Python call hardly matters
 MAX_ELEMENTS = 1024
-#: elements of a sorted row, since insertion takes quadratic time
+#: limit on the length of a sorted row, because insertion sort takes quadratic time
 MAX_SORTED = 64
-#: order of a matrix that is factored
+#: limit on the order of a matrix that is factored
 MAX_ORDER = 16
-#: multiplications of a contraction or convolution
+#: limit on the multiplications of a contraction or convolution
 MAX_PRODUCTS = 1 << 14
-#: operands of a call
+#: limit on the operands of a call
 MAX_OPERANDS = 64
-#: axes of an operand
+#: limit on the axes of an operand
 MAX_AXES = 16
 
 BOOL, INT, DOUBLE, COMPLEX = map(np.dtype, (bool, np.int64, float, complex))
 
-#: nanoseconds per multiplication, moved element, and value of a function
+#: nanoseconds per multiplication, per moved element, and per function value
 PRODUCT, MOVED, FUNCTION = 0.5, 1.0, 10.0
 
 
@@ -49,16 +49,16 @@ class NativeCall(NamedTuple):
     axes: tuple | None = None  # the order of the result's axes in which the kernel writes
     spare: int = 0  # doubles of memory for the kernel
     loop: tuple | None = None  # ufunc and signature, for the kernel "loop"
-    is_strided: bool = False  # whether operands are read where they are, with strides that are parameters
+    is_strided: bool = False  # whether operands are read in place, with their strides as parameters
     work: float = 0.0  # nanoseconds, without packing
 
 
 class Unsupported(Exception):
-    """Raised for an argument of another type or size."""
+    """Raised for an argument whose type or size no kernel supports."""
 
 
 TYPES = (BOOL, INT, DOUBLE, COMPLEX)
-#: by target dtype: dtypes that packing converts
+#: by target dtype: other dtypes that packing converts to it
 _CONVERTED = {BOOL: (DOUBLE,), INT: (BOOL,), DOUBLE: (BOOL, INT), COMPLEX: (DOUBLE,)}
 
 
@@ -99,7 +99,7 @@ def is_small(operand):
 
 
 def options_of(call, *names):
-    """Return the arguments of a call by name; the call has no others, and no array `out`."""
+    """Return the arguments of a call by name; raise `Unsupported` if there are others or an array `out`."""
     if len(call.args) > len(names) or call.kwargs.keys() - {*names} or {*names[: len(call.args)]} & call.kwargs.keys():
         raise Unsupported
     found = {key: x for key, x in {**dict(zip(names, call.args)), **call.kwargs}.items() if x is not np._NoValue}
@@ -114,7 +114,7 @@ def bits(x):
 
 
 def rows_of(given, argument, axes, dtype=DOUBLE):
-    """Return an operand with some axes moved last as rows; also the other axes, and the number and length of rows."""
+    """Return an operand with `axes` moved last as rows, its other axes, and the number and length of the rows."""
     _, shape = given(argument)
     ndim = len(shape)
     axes = range(ndim) if axes is None else axes if type(axes) is tuple else (axes,)

@@ -38,7 +38,7 @@ VOCABULARY = {
     ),
     "result": (
         "elementwise",  # the shape of the operands, with scalars broadcast
-        "flags",  # as elementwise, with dtype bool
+        "flags",  # like "elementwise", with dtype bool
         "operand",  # the type of operand a
         "scalar",  # float64
         "element",  # a scalar of the dtype of array a
@@ -74,8 +74,8 @@ VOCABULARY = {
     ),
     "own_slope": (
         "",  # the derivative of its value is not a simple multiple of the value
-        "value",  # of the partial p of a function y: its derivative is -2 y p
-        "operand",  # of the partial p in operand a: its derivative is -2 a p
+        "value",  # for the partial p of y = f(a): dp/da = -2 y p
+        "operand",  # for the partial p of y = f(a): dp/da = -2 a p
     ),
 }
 
@@ -99,13 +99,13 @@ class Row:
     cost : str
         Class in the cost model.
     operations : int
-        Time per element, in additions; used to choose what stencils store.
+        Time per element, in additions; `stencil_fusion` chooses by it which values to store.
     lowering : str
         Form of its VM instruction.
     text : str
         Print format; its fields are those of `wengert.program.ir.printer`.
     own_slope : str
-        How its own value appears in its derivative.
+        For a partial: how its value appears in its own derivative.
     has_derivative : bool
         Whether derivatives propagate through it.
     is_commutative : bool

@@ -9,12 +9,12 @@ cpdef enum Op:
     INPUT = 1024        # a: index of the input
     CONST               # a: index in constants
     ARRAY               # a: index in arrays
-    LOAD                # a: array, b: offset in elements from its lowest address; a scalar
+    LOAD                # a: array, b: offset in elements from its lowest address: one element, as a scalar
     VIEW                # a: array, b: index in views: (bytes from lowest address to first element, shape, strides)
     PACK                # a: array or -1 for zeros, b: index in packs (offsets as in LOAD, values): stores these scalars
     PLACE               # a: array, b: index in views, c: value: the array after storing c into that view
     SELECT              # a: mask, b, c: elementwise
-    LESS                # a, b: elementwise comparison with a bool result, as are the next nine
+    LESS                # a, b: elementwise, with a bool result; so are the next nine opcodes
     LESS_EQUAL
     GREATER
     GREATER_EQUAL
@@ -30,6 +30,6 @@ cpdef enum Op:
     GUARD               # a: value, b: index in guards: (expected value, source location)
     STOP                # a: identity with zero derivative
     GATHER              # a: array, b: constant array of element offsets from its lowest address
-    PUT                 # a: array or -1 for zeros, b: offsets, c: array: a with these elements replaced
+    PUT                 # a: array or -1 for zeros, b: offsets, c: array: a with the elements of c stored at b
     SCATTER             # a: array, b: offsets: adds the elements of a at these offsets of a new array of zeros
     OPS

@@ -51,7 +51,7 @@ TIERS = ("auto", "vm", "llvm")
 _NONE, _VALUE, _MAYBE, _INDEX = range(4)
 _HOLDS = {"": _NONE, "value": _VALUE, "value?": _MAYBE, "about": _MAYBE}
 
-#: the same as an array by column and opcode; index `Op.OPS` stands for invalid opcodes
+#: contents by column and opcode, as an array; index `Op.OPS` stands for invalid opcodes
 _COLUMNS = np.zeros((3, Op.OPS + 1), np.int8)
 for _opcode, _row in ROWS.items():
     _COLUMNS[:, _opcode] = [_HOLDS.get(holds, _INDEX) for holds in _row.columns]
@@ -135,7 +135,7 @@ class Verifier:
         self.around: set[int] = set()
 
     def check(self, x: Any) -> None:
-        """A list, or a program or another object that has ``_check_parts``."""
+        """Check an instruction list, or a program or another object that has ``_check_parts``."""
         expect(id(x) not in self.around, "it contains itself")
         if id(x) in self.known:
             return
@@ -350,7 +350,7 @@ class _Checked:
         check_call = getattr(type(call.compute), "check_call", None)
         if check_call is not None:
             check_call(call.compute, call, types, self.code.types[kind], self.verifier)
-        elif product_of(call) not in (None, "vecdot"):  # no VM kernel computes the latter
+        elif product_of(call) not in (None, "vecdot"):  # no VM kernel computes vecdot
             self.product(call, types, self.code.types[kind][1])
 
     def product(self, call, types, shape):

@@ -4,7 +4,7 @@ from wengert.core.tape.memory cimport Block
 from wengert.program.ir.ir cimport Listing
 
 cdef enum:
-    MAX_AXES = 8     # axes of views that are tested for overlap
+    MAX_AXES = 8     # views with more axes are taken to overlap
 
 
 cdef struct Box:

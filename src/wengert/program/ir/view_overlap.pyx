@@ -91,7 +91,7 @@ cdef inline bint have_equal_strides(const Box *a, const Box *b) noexcept:
 
 
 cdef bint boxes_disjoint(const Box *a, const Box *b) noexcept:
-    """As `are_disjoint`, for boxes of an array in C order, which have its strides; False if unknown."""
+    """Return whether two boxes of an array in C order, with its strides, are disjoint; False if unknown."""
     cdef Py_ssize_t i = a.offset, j = b.offset, stride, before = 0
     cdef int k
     cdef bint found = False

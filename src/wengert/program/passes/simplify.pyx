@@ -266,7 +266,7 @@ cdef bytearray layout_matters(Listing code):
 
 
 def holds(Listing code, Boxes boxes, int32_t v, int32_t u, int32_t view, int max_stores):
-    """Return whether v and u agree in a view: v must be u after fewer than `max_stores` stores, all outside the view."""
+    """Return whether v and u agree in a view: v must be u after fewer than `max_stores` stores outside the view."""
     cdef int _
     for _ in range(max_stores):
         if v == u:
