@@ -1,4 +1,4 @@
-"""LU factors of a matrix whose nonzeros lie in a narrow band, in place of those of a dense matrix."""
+"""LU factors of a dense matrix whose nonzeros lie in a narrow band, by LAPACK's routines for band matrices."""
 
 from __future__ import annotations
 

@@ -35,10 +35,10 @@ MIN_SHORTENING = 4
 #: Lower bound on the time of a scalar Jacobian, relative to that of the scalar function, which it evaluates too.
 MIN_RELATIVE_TIME = 1.5
 
-#: A function with at least this many instructions, vectorised and with its loops unrolled, first gets its Hessian
-#: direction by direction.
+#: The Hessian of a function with at least this many instructions, vectorised and with its loops unrolled, is first
+#: computed direction by direction.
 MIN_SWEPT_LENGTH = 200
-#: Calls for which that must pay.
+#: Minimum number of calls for which this must pay off.
 MIN_SWEPT_CALLS = 8
 
 DOUBLE = {np.dtype(float)}
@@ -58,7 +58,7 @@ class NotDerivable(TypeError):
 
 
 def program_row(name: str, home: str) -> Primitive:
-    """Return the registry row of a callee whose only rules are that it supplies the IR of its derivatives."""
+    """Return the registry row of a callee without rules, which supplies the IR of its derivatives itself."""
 
     def refuse(*args, **kwargs):
         raise NotDerivable(f"{name}: solutions of equations are differentiated only as programs")
@@ -111,7 +111,7 @@ def jvp(program, argnums):
 
 
 def _with_direction(program, word, longer, y, template):
-    """Return the program of a value and a derivative whose second argument is a tangent or cotangent."""
+    """Return the program of a value and a derivative, with the tangent or cotangent as second argument."""
     number = program._form.direction
     direction = example_of(kind_of(longer, longer.inputs[number]))
     longer.outputs = [y, *longer.outputs]
@@ -141,10 +141,10 @@ def hessian(program, argnums):
 
 
 def first_hessian(program, argnums):
-    """Return the Hessian by one product of the gradient's tangent per direction, with its loops kept as loops.
+    """Return a program of the Hessian by one forward sweep of the gradient per direction, which keeps its loops.
 
-    It takes a small part of the time to prepare that `hessian` takes, whose program is `_later`.
-    Returns None for short programs, and if it would pay for few calls only.
+    Preparing it takes a small part of the time that `hessian` takes, whose program is its `_later`.
+    Returns None for short programs, and if it would pay for a few calls only.
     """
     if program._exact or len(program._listing) < MIN_SWEPT_LENGTH:
         return None

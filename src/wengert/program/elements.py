@@ -1,4 +1,4 @@
-"""The program of a batch, from the program of one element, for functions that solve equations.
+"""Builds the program of a batch from that of one element, for functions that solve equations.
 
 Input: `wengert.vmap` of a function or a derivative, and its arguments. Output: the program of the first element,
 batched by `passes.batching`, in which the solver runs at all elements at once.
@@ -21,7 +21,7 @@ from wengert.program.swept import Stacked
 from wengert.program.tracing.pytree import mapped
 from wengert.program.tracing.refusals import NotHere, NotReplayable
 
-#: maximum number of elements for which each one is traced instead, with a solver of its own
+#: limit on the elements of a batch that are traced one by one instead, each with its own solver
 MAX_TRACED = 64
 
 

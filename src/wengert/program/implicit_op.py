@@ -9,7 +9,7 @@ F_p = dF/dp at the solution ::
 
 Differentiation inlines the IR of these formulas.  It consists of ordinary instructions, so that derivatives of any
 order follow from the rules of F and of linear equations (`roots.solve`).
-They are taken at a point close to x where x is less accurate than it could be: see `Settled`.
+If x is less accurate than it could be, they are taken at a point close to x: see `Settled`.
 
 Invariants
 - If F takes a branch that was not traced, the call fails like a guard, and nothing is computed.
@@ -56,10 +56,10 @@ class Paths:
     def __init__(self, record: Callable | None):
         self.record = record
         self.programs: list[Program] = []
-        self._bound: list[Bound] = []  # free ones
+        self._bound: list[Bound] = []  # equations that no solver is using
 
     def systems(self) -> list[System]:
-        """Return the programs of one array, and those of the Jacobian, for each branch combination."""
+        """Return the `System` of each branch combination: the equations and their Jacobian as programs of one array."""
         return [program._memoised("system", functools.partial(System, program)) for program in self.programs]
 
     def take(self, leaves: Iterable) -> Bound:
@@ -84,7 +84,7 @@ class Paths:
         return self.more(inputs)._execute(inputs)[0]
 
     def slopes(self, inputs: list) -> Any:
-        """Return the Jacobian of F in the unknowns, of their shape twice."""
+        """Return the Jacobian of F in the unknowns, of shape ``x.shape + x.shape``."""
         for program in self.programs:
             found = program.jacobian()._try_execute(inputs)
             if type(found) is not int:
@@ -126,7 +126,7 @@ class Solution:
     Parameters
     ----------
     paths : Paths
-        F.
+        Programs of F.
     shape : tuple
         Shape of x and of F.
     first : int
@@ -180,7 +180,7 @@ class Solution:
         return [found[j] for j in range(len(found))]
 
     def operand_examples(self, args: tuple, first: int) -> list:
-        """Return values of a result and of the operands of a call, whose first arguments are unknowns."""
+        """Return examples of a result and of the operands of a call, whose `first` leading arguments are unknowns."""
         x, *leaves = self.paths.programs[self.path]._example
         return [x, *self.operand_shapes(args, [*[x] * first, *leaves])]
 
@@ -188,7 +188,7 @@ class Solution:
 
     @property
     def parts(self) -> tuple:
-        """Calls of one derivative that the next order reuses: the point."""
+        """Calls in a derivative whose results derivatives of the next order reuse: the point."""
         return (self.settled,)
 
     def tangent(self, call: Call, moved: list, known: list) -> Listing:
@@ -253,7 +253,7 @@ class _Derived:
         self.call = call
 
     def leaf(self, k):
-        """Return the input of F for operand k; 0 if the operand has no derivative."""
+        """Return the index of the input of F for operand k; 0 if the operand has no derivative."""
         return max(0, self.positions[k] - self.solution.first + 1)
 
     def begin(self, directions):

@@ -65,7 +65,7 @@ def loaded(content: bytes) -> object:
 
 @functools.cache
 def _sizes_of_opcodes():
-    """Return, for each opcode that a `Writer` may emit, the size of its argument and of the length in it."""
+    """Return, for each opcode that a `Writer` may emit, the size of its argument and of the length field in it."""
     tools = importlib.import_module("pickletools")  # slow to import and rarely needed
     counted = {tools.TAKEN_FROM_ARGUMENT1: 1, tools.TAKEN_FROM_ARGUMENT4: 4, tools.TAKEN_FROM_ARGUMENT4U: 4,
                tools.TAKEN_FROM_ARGUMENT8U: 8}  # fmt: skip

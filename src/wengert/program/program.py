@@ -101,7 +101,7 @@ class Program(Runner):
     _gathers = True  # whether stencil fusion runs
     _keeps_arrays = False  # whether derivatives skip scalar replacement, because it did not pay for the function
     _tier = "auto"  # see `tiered`
-    _assumes_finite = False  # whether derivatives are made without examining guards against NaN at the example
+    _assumes_finite = False  # whether derivatives are made without checking guards against NaN at the example
     _disabled: frozenset = frozenset()  # names of disabled passes
     _history: tuple = ()  # `pipeline.Run.log` of the passes that produced the IR
     _searches: tuple = ()  # lines of the function that lose the derivative: see `searches_of` in `tracing.trace`
@@ -198,7 +198,7 @@ class Program(Runner):
     def _runs_once(self, code):
         """Return whether the program reads no argument, so that later calls return the outputs of the first one.
 
-        Captured values may be read, such as the weights of a linear function by its gradient, since they seldom change.
+        It may read captured values, such as the weights of a linear function in its gradient, since they seldom change.
         """
         if not all(is_loop(call) and not call.compute.body.calls for call in code.calls):
             return False
@@ -362,7 +362,7 @@ class Program(Runner):
     def _with_nonzeros(self, name: str, listing: Listing) -> Program:
         """Return a program of the nonzeros of a derivative, given its simplified IR.
 
-        Stencil fusion is off: the IR contains no adjoints, whose slice additions that pass fuses.
+        Stencil fusion is off, because the IR contains no adjoints with slice additions to fuse.
         """
         made = Program(name, listing, self._form, FIRST_OUTPUT, self._exact, self._example, self._floats)
         made._rolls, made._gathers, made._tier, made._disabled = self._rolls, False, self._tier, self._disabled
@@ -385,7 +385,7 @@ class Program(Runner):
         return code, code.outputs[0]
 
     def _derivative_only(self) -> Listing:
-        """Return the IR of the derivative alone, with all guards, for a program of a value and a derivative."""
+        """Return the IR of only the derivative, with all guards, if the program returns a value and a derivative."""
         code = simplify.live(self._listing if self._exact else self._vectorised_ir())
         code.outputs = code.outputs[1:]
         return self._passed("direction", code).code
@@ -593,7 +593,7 @@ class Program(Runner):
             self.__dict__.clear()
             raise MalformedProgram(f"this program is damaged: {error}. Record it again") from None
 
-    #: optional attributes of a state, with their types
+    #: optional attributes of a pickled state, with their types
     _optional = dict.fromkeys(("_rolls", "_rolls_small", "_rolls_scalars"), bool)
     _optional |= dict.fromkeys(("_unrolls", "_gathers", "_keeps_arrays"), bool)
     _optional |= dict.fromkeys(("_history", "_searches"), tuple)

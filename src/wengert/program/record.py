@@ -75,7 +75,7 @@ class _Constants:
 
 
 def trace_alone(f, args) -> Program:
-    """Return the program of `f` at these arguments for a caller for whom everything that `f` captures is constant."""
+    """Return the program of `f` at these arguments, in which everything that `f` captures is constant."""
     return trace(f, tuple(args), {}, _Constants(lambda: f))
 
 
@@ -91,8 +91,8 @@ def trace(
 ) -> Program:
     """Return the program of `f` at these arguments; `reading` holds captured values, `disabled` names passes.
 
-    With `defers`, a form that takes less time to prepare, if the final one, its `_later`, takes much longer.
-    With `assumes_finite`, a derivative whose guards against NaN may fail at these arguments.
+    With `defers`, return a form that takes less time to prepare if the final form, its `_later`, takes much longer.
+    With `assumes_finite`, do not check guards against NaN of a derivative; they may fail at these arguments.
     Its inputs are the leaves of the arguments, followed by those of `reading`.
     The program of a derivative is made from that of its function if possible, and otherwise traced itself.
     """
@@ -136,7 +136,7 @@ def _is_of_scalar(f, args):
 
 
 def _differentiated(program, f):
-    """Return the program of `derivative(f)`, given that of the function, of one float."""
+    """Return the program of `derivative(f)`, given the program of the function of one float."""
     if not program._is_float64:
         raise NotDerivable("it takes or returns values that are not float64")
     for _ in range(f.order):
@@ -236,7 +236,7 @@ def _traced(inner, f, args, kwargs, reading, exact, disabled):
 
 
 def positions_of(f, args: tuple) -> tuple:
-    """Return the positions of arguments that are differentiated or directions; none may alias another argument."""
+    """Return the positions of differentiated arguments and directions; none of these may alias another argument."""
     if not isinstance(f, Operator):
         return ()
     if not isinstance(f, (JVP, HVP)):

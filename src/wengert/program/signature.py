@@ -79,7 +79,7 @@ class Form:
 
     @property
     def direction(self) -> int:
-        """Index of the leaf that a direction would be."""
+        """Index of a direction among the leaves, if it is inserted as second argument."""
         return len(_slots_of(self.templates[0])) if self.templates else 0
 
     def inputs_of(self, position: int) -> list[int]:

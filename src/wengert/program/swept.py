@@ -1,7 +1,7 @@
 """Derivatives in many directions: the program of one direction, batched, and run one batch at a time.
 
 Input: a program and the mode; output: a program of the derivatives in all directions, such as a dense Jacobian.
-Batches are so wide that the largest batched array fits into a cache.
+A batch has as many directions as its largest array may have to fit into a cache.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ schedule = deferred("wengert.program.report.schedule")
 
 #: Limit on the elements of the largest array in a batch of directions (1 MiB of float64, an L2 cache).
 MAX_BATCH_ELEMENTS = 1 << 17
-#: Directions of a batch, even of larger arrays.
+#: Minimum number of directions in a batch, even if its arrays are larger.
 MIN_BATCH_WIDTH = 16
 
 

@@ -160,7 +160,7 @@ def _along(call, position, own, shape):
 
 
 def _along_curved(call, position, own, shape):
-    """Apply `_along`; None for sorting and Fourier transforms, for which batched directions are faster than partials."""
+    """Apply `_along`; None for sorting and Fourier transforms, where batched directions are faster than partials."""
     return None if call.row.curvature == "none" else _along(call, position, own, shape)
 
 

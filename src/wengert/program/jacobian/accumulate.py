@@ -1,11 +1,11 @@
 """Accumulates each Jacobian entry directly, without seed directions or colouring.
 
 Each entry of a Jacobian is a sum of products of partials. Neighbouring entries of array code are computed in the same
-way, so they are accumulated as arrays: one forward pass keeps the accumulated partials of each value as *terms*, an
-array of coefficients with the column of each.
+way, so they are accumulated as arrays: one forward pass keeps the accumulated partials of each value as *terms*, each
+an array of coefficients with their columns.
 An elementwise instruction multiplies coefficients by a partial, a view takes a view of them, and a store into an array
 stores into its coefficients.
-A term is aligned if each coefficient lies at the offset of its row; behind sums, terms are in coordinate form and store
+A term is aligned if each coefficient lies at the offset of its row; after sums, terms are in coordinate form and store
 their rows as well.
 
 Constant entries need no instruction: they are initial data of the result.
@@ -45,18 +45,18 @@ _ADD, _SUBTRACT, _MULTIPLY = OPCODES["add"], OPCODES["subtract"], OPCODES["multi
 _NEGATIVE, _POSITIVE = OPCODES["negative"], OPCODES["positive"]
 
 # Limits on accumulated partials ("terms"), beyond which colouring is cheaper: benchmarks/sparse_plans.py compares them.
-#: terms of one value
+#: limit on the terms of one value
 _MAX_TERMS_PER_VALUE = 96
 #: limit on the coordinate-form terms of one value; more are merged into one
 _MAX_COORDINATE_TERMS = 12
-#: terms of all values: this many, or one for each instruction; a term takes about 10 us
+#: limit on the terms of all values, or the number of instructions if that is larger; a term takes about 10 us
 _MIN_TERM_LIMIT = 50_000
-#: factor on that limit for terms of scalars, each of which takes less than a microsecond
+#: factor by which that limit is larger for terms of scalars, each of which takes less than a microsecond
 _SCALAR_TERM_FACTOR = 8
-#: coefficients of all terms: this many for each element of x and y, or the minimum
+#: limit on the coefficients of all terms, per element of x and y, and its minimum
 _MAX_COEFFICIENTS_PER_ELEMENT = 400
 _MIN_COEFFICIENT_LIMIT = 1_000_000
-#: or this many coefficients, on average, per element of a value, within a total (8 bytes each)
+#: if larger, the limit is this many coefficients per element of all values, up to a total (8 bytes each)
 _MEAN_COEFFICIENTS_PER_ELEMENT, _MAX_COEFFICIENTS = 24, 100_000_000
 #: simplification may shrink the operation count by this factor
 _SIMPLIFICATION_FACTOR = 2.0
@@ -99,7 +99,7 @@ def entries(
         not in `wanted`.
     """
     found = _Accumulation(code, x, y, example, most)
-    with caught(NonSmoothError, UnsupportedFunctionError) as why:  # the alternatives report this if it matters
+    with caught(NonSmoothError, UnsupportedFunctionError) as why:  # other algorithms report this if it matters
         found.run()
     if why.error is not None:
         raise Refused(str(why.error))
@@ -113,7 +113,7 @@ class _Accumulation(Coefficients):
         super().__init__(self.sweep.code, self.sweep.size, example)
         self.x, self.y = int(of[x]), int(of[y])
         self.terms: dict[int, Any] = {}  # by value: a list of `Term`, or for a scalar a dict of coefficients by column
-        self.rules: dict = {}  # traced derivatives of calls, by what they depend on
+        self.rules: dict = {}  # traced derivatives of calls, by everything that they depend on
         self.last_readers, self.finals = readers(self.code, self.size, self.y)
         n = math.prod(kind_of(code, self.x)[1]) + math.prod(kind_of(code, self.y)[1])
         elements = sum(math.prod(kind_of(code, v)[1]) for v in range(len(code)))
@@ -181,7 +181,7 @@ class _Accumulation(Coefficients):
                 call_partials.require_rule(self, i, self.code.calls[self.table[1][i]], depends)
 
     def check_operations(self, more=0):
-        """Raise `Refused` if the operations so far and `more` of them exceed the limit."""
+        """Raise `Refused` if the operations so far, plus `more`, exceed the limit."""
         self.operations += operations_from(self.code, self.checked)
         self.checked = len(self.code)
         if self.operations + more > self.max_operations:
@@ -332,9 +332,9 @@ class _Accumulation(Coefficients):
     # ------------------------------------------------------------------------------------------ moved elements
 
     def aligned_part(self, t, i, seen, move):
-        """Return an aligned term of result i, whose elements are some of those of the term's value.
+        """Return the aligned term of result i, which consists of some elements of the value of term t.
 
-        `seen` selects them from a constant 1-D array; `move` emits the instruction that selects them from an array.
+        `seen` selects these elements of a constant 1-D array; `move` emits an instruction that selects them.
         """
         coef = t.coef
         if self.is_array(coef):
@@ -344,7 +344,7 @@ class _Accumulation(Coefficients):
         return Term(self.in_layout(coef, i), self.by_offset(i, seen(t.cols)), None, t.clean)
 
     def coordinate_part(self, t, places, targets):
-        """Select elements of a coordinate-form term: from the offsets `places` to the offsets `targets`."""
+        """Return the coordinate-form term of the elements at offsets `places`, moved to the offsets `targets`."""
         flat = places.ravel()
         order = np.argsort(flat, kind="stable")
         ends = np.cumsum(np.bincount(flat + 1, minlength=int(t.rows.max(initial=-1)) + 2))  # by offset, from -1 on
@@ -365,7 +365,7 @@ class _Accumulation(Coefficients):
         return line
 
     def moved_elements(self, terms, v, i, where):
-        """Return terms of result i, whose elements are those of v at C-order index `where`; -1: from elsewhere."""
+        """Return terms of result i, whose elements are those of v at the C-order indices `where` (-1: not from v)."""
         is_there = where >= 0
         if self.is_scalar(i):
             return self.element(terms, int(self.offsets(v).ravel()[int(where)])) if is_there else []

@@ -24,9 +24,9 @@ _FLOAT = np.dtype(float)
 _NONE = np.zeros(0, np.int32)
 _ADD, _MULTIPLY = OPCODES["add"], OPCODES["multiply"]
 
-#: length of the last axis from which regular positions are written as a view, not by PUT
+#: minimum length of the last axis for which regular positions are written as a view, not by PUT
 _MIN_VIEW_LENGTH = 32
-#: share of nonzero constants up to which they are stored one by one into zeros
+#: limit on the share of nonzero constants that are stored one by one into zeros
 _MAX_SCATTERED_SHARE = 0.1
 
 
@@ -44,7 +44,7 @@ def assembled(p, symmetric, dense, wanted):
     parts, may_be_whole = _result_entries(p, m, symmetric), symmetric and wanted is None
     if any(_is_one_entry(rows, cols) for _, rows, cols in parts):
         parts = _merged_single_entries(p, parts)
-    # mirror before sorting if no entry is a sum, which is likely where the rows of all parts ascend
+    # mirror before sorting if no entry seems to be a sum, that is, if the rows of each part ascend
     is_whole = may_be_whole and all(rows is None or (rows[1:] > rows[:-1]).all() for _, rows, _ in parts)
     coefs, entries = _sorted_parts(p, parts, is_whole, m, n)
     if not entries.are_distinct:
@@ -67,7 +67,7 @@ def assembled(p, symmetric, dense, wanted):
 
 
 def _program(p, data, indptr=_NONE, indices=_NONE):
-    """Return the simplified program of the data of a matrix."""
+    """Return the simplified program that computes the data of a matrix."""
     p.code.outputs = [data]
     return Entries(simplify.simplified(p.code, False), indptr, indices)
 
@@ -80,9 +80,9 @@ def _sorted_parts(p, parts, is_whole, m, n):
 
 
 def _result_entries(p, m, symmetric):
-    """Return coefficients, rows and columns of all entries; rows None: entry e is in row e.
+    """Return coefficients, rows and columns of all entries; rows are None if entry e is in row e.
 
-    If symmetric, only those on and below the diagonal.
+    If symmetric, return only the entries on and below the diagonal.
     """
     y, parts = p.y, []
     is_dense = p.type(y)[2] is None
@@ -206,7 +206,7 @@ def sum_at_places(p, parts, type):
 
 
 def _merged_single_entries(p, parts):
-    """Reduce parts that all belong to one entry to a scalar, one for each such entry."""
+    """Replace the parts that each belong to a single matrix entry by one scalar per such entry."""
     rest, totals = [], {}
     for coef, rows, cols in parts:
         if len(cols) == 1 or _is_one_entry(rows, cols):

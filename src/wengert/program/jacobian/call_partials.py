@@ -1,9 +1,9 @@
 """Propagates accumulated partials through calls.
 
-The dependence pattern of a function states which elements of an operand each element of the result reads: on some axes
-those with its own index, and all along the others, the free axes (`wengert.program.ir.access`).
-So the partials are a few arrays: in the shape of the result, one for each index on the free axes; or in the shape of
-the operand, one for each index on the result's axes that no operand axis is aligned with.
+The dependence pattern of a function states which elements of an operand each element of the result reads: on aligned
+axes only those at its own index, on free axes all of them (`wengert.program.ir.access`).
+The partials are therefore a few arrays: one in the shape of the result for each index on the free axes, or one in the
+shape of the operand for each index on the result's axes with which no operand axis is aligned.
 For a product they are views of its other factors; for any other function the rule of the call computes them, as
 tangents or cotangents for seeds of ones and zeros.
 A constant matrix contributes one term for each of its nonzeros.
@@ -82,7 +82,7 @@ def require_rule(p: Any, i: int, call: Call, depends: list) -> None:
 
 
 def _by_dependence(p, i, call, j):
-    """Return the terms by a function's dependence pattern."""
+    """Return the terms of a call that follow from the function's dependence pattern."""
     v = call.operands[j]
     own, shape = p.type(v)[1], p.type(i)[1]
     found, are_values = factors_of(p, call), True
@@ -148,7 +148,7 @@ def _by_rule(p, i, call, j, axes):
 
 
 def _seeds(shape, axes, indices):
-    """Yield arrays that are 1 at one index on some axes and 0 at the others."""
+    """Yield, for each index on `axes`, an array that is 1 at this index and 0 elsewhere."""
     for index in indices:
         seed = np.zeros(shape)
         at = dict(zip(axes, index))
@@ -169,7 +169,7 @@ def _operand_views(p, i, v, axes, slope):
 
 
 def _by_seeds(p, i, call, j, seeds, is_backward):
-    """Return tangents of a call for seeds of an operand, or cotangents of the operand, as coefficients."""
+    """Return, as coefficients, tangents of a call for seeds of operand j, or cotangents of j for seeds of the result."""
     seeds = [seed if seed.shape else np.float64(seed) for seed in seeds]
     values = [i, *call.operands]
     code = _derivatives(p, call, j, seeds, values, is_backward)
@@ -179,7 +179,7 @@ def _by_seeds(p, i, call, j, seeds, is_backward):
 
 
 def _derivatives(p, call, j, seeds, values, is_backward):
-    """Trace these derivatives; cached by call and types unless the rule branches on values."""
+    """Trace the derivatives of a call for these seeds; cached unless the rule branches on values."""
     types = [kind_of(p.code, v) for v in values]
     alike = Same(call.row), Same(call.compute), static(call.args), static(call.kwargs)
     key = *alike, j, is_backward, *types, *[(np.shape(seed), seed.tobytes()) for seed in seeds]
@@ -201,7 +201,7 @@ def _derivatives(p, call, j, seeds, values, is_backward):
 
 
 def _as_coefficient(p, code, v, w, i):
-    """Return output v of an inlined program, value w here, as a coefficient; constants stay constants."""
+    """Return output v of `code`, inlined here as value w, as a coefficient; constants stay constants."""
     dtype, shape, _ = kind_of(code, v)
     if dtype != _FLOAT:
         raise Refused(f"values of dtype {dtype} are not supported")

@@ -31,7 +31,7 @@ class Coefficients:
         self.one, self.zero = code.filled(1.0, ()), code.filled(0.0, ())
         self.types: dict[int, tuple] = {}
         self.aranges: dict[int, np.ndarray] = {}  # np.arange(n), by n
-        # value -> (source, start, stop, shift): the elements start:stop of its memory are those of source, shifted
+        # value -> (source, start, stop, shift): for start <= k < stop, element k of its memory is k - shift of source
         self.origins: dict[int, tuple] = {}
 
     # ------------------------------------------------------------------------------------------ layouts
@@ -117,7 +117,7 @@ class Coefficients:
         return found
 
     def by_offset(self, v, elements):
-        """Store columns, one for each element of a value, by offset; -1 in gaps."""
+        """Return the columns of the elements of a value as a 1-D array by offset; -1 in gaps."""
         if self.type(v)[2] is None:
             return np.ascontiguousarray(elements, dtype=np.int32).reshape(-1)
         line = np.full(self.extent(v), -1, np.int32)
@@ -182,7 +182,7 @@ class Coefficients:
         return self.broadcast(coef, i) if self.is_array(coef) else coef
 
     def product(self, coef, p, type):
-        """Multiply a coefficient by a partial, strong zero included; `type` is that of an array result."""
+        """Multiply a coefficient by a partial, with strong zero; an array result has the type `type`."""
         if not self.is_value(coef) and not self.is_value(p):
             with np.errstate(all="ignore"):
                 found = np.multiply(coef, p)

@@ -1,8 +1,8 @@
 """Expands opaque calls before Jacobian accumulation, into instructions with simpler partials.
 
-Calls that join arrays become stores into one array; differences, cross products and the like become arithmetic on
-views.
-A view that repeats elements in many short rows, as of a broadcast operand, becomes a gather, since the VM takes ten
+Calls that join arrays become stores into one array; differences, cross products and similar functions become arithmetic
+on views.
+A view that repeats elements in many short rows, such as a broadcast operand, becomes a gather, because the VM takes ten
 times as long on short rows.
 Results differ from those of the calls by rounding, so the expanded program serves derivatives only.
 """
@@ -23,14 +23,14 @@ from wengert.program.ir.opcodes import Op
 from wengert.program.tracing.trace import listed
 
 _FLOAT = np.dtype(float)
-#: elements of a row that take the VM about as long as moving to the next row
+#: row length for which the elements of a row take the VM about as long as moving to the next row
 _MIN_ROW_LENGTH = 32
 #: opcodes that read the elements of strided arrays directly
 _PLAIN = opcodes(access="elements")
 
 
 def expand(code: Listing) -> tuple[Listing, np.ndarray]:
-    """Return the expanded program, and the index there of each value of the original one."""
+    """Return the expanded program, and an array of the new ids of the original values."""
     new, of = Listing(), np.arange(len(code), dtype=np.int32)
     repeated = _repeated_views(code)
     places = [i for i in np.flatnonzero(code.op == Op.CALL).tolist() if _is_expandable(code.calls[int(code.a[i])])]
@@ -109,7 +109,7 @@ def _expansion(new, call, values, wanted):
         return _joined(new, call, values, wanted)
     shapes = [kind_of(new, v)[1] for v in values]
     try:
-        zeros = [np.broadcast_to(0.0, shape) for shape in shapes]  # which take no memory
+        zeros = [np.broadcast_to(0.0, shape) for shape in shapes]  # views, which take no memory
         given = [zeros[x.position] if type(x) is Operand else x for x in call.args]
         function = call.row.expansion(*given, **call.kwargs)
     except (KeyError, TypeError):  # the expansion does not support these arguments

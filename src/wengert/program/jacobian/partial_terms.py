@@ -127,7 +127,7 @@ def operand_view(p, v, axes, index, shape):
 
 
 def in_layout(p, coef, i):
-    """Convert an array coefficient to the layout of value i; its elements do not share memory."""
+    """Convert an array coefficient to the layout of value i, after copying it if its elements share memory."""
     return p.in_layout(p.without_overlap(coef), i) if p.is_array(coef) else coef
 
 

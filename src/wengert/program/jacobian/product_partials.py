@@ -1,4 +1,4 @@
-"""Partials of products in a factor: views of the other factors, or the nonzeros of a constant matrix."""
+"""Partials of products with respect to one factor: views of the other factors, or nonzeros of a constant matrix."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from wengert.program.jacobian.term import Refused, Term
 _FLOAT = np.dtype(float)
 #: limit on the partials of a call in one operand: if they are computed, and if they are views of one array
 MAX_COMPUTED, _MAX_VIEWS = 9, 32
-#: more views than that are used if partials times terms of the operand do not exceed this
+#: `_MAX_VIEWS` may be exceeded if the partials times the terms of the operand are at most this many
 _MAX_PRODUCTS = 96
-#: elements of a constant matrix without zeros, each of which adds a coefficient
+#: limit on the elements of a constant matrix with few zeros, each of which adds a coefficient
 _MAX_DENSE_CONSTANT = 10_000
-#: minimum share of nonzeros in a matrix that counts as one without zeros
+#: a matrix with a larger share of nonzeros than this does not count as sparse
 _MIN_FULL_SHARE = 0.25
 
 
@@ -111,7 +111,7 @@ def partials_of_product(p, i, axes, factor, others, out):
 
 
 def _product_of(p, factors, targets, at, i):
-    """Return the product of some factors, at an index on some axes, in the shape of value i, as a coefficient."""
+    """Return the product of factors at the index `at` of some axes, as a coefficient in the shape of value i."""
     found, type = 1.0, p.type(i)
     for factor in factors:
         if factor.value is None:
@@ -170,7 +170,7 @@ def terms_by_slope(p, i, call, j):
 def constant_matrix(p, i, factor, others, out):
     """Return, in coordinate form, the constant matrix that an operand is multiplied by, if it is sparse or large.
 
-    Rows and columns are C-order indices in the result and in the operand. None if this form does not pay or apply.
+    Rows and columns are C-order indices in the result and in the operand. Returns None if this does not apply or pay.
     """
     *_, names, own = factor
     shape = p.type(i)[1]
@@ -238,7 +238,7 @@ def times_matrix(p, i, v, rows, columns, numbers):
 
 
 def may_have_partials(p, i, call, j):
-    """Return whether a product may have few enough partials in a factor; False only if any term of it is refused."""
+    """Return whether a product may have few enough partials in operand j; if False, all its terms would be refused."""
     found = factors_of(p, call)
     if found is None or not all(f.value is not None or f.operand == j or _is_full(f.constant) for f in found[0]):
         return True  # a constant matrix may be sparse
@@ -253,7 +253,7 @@ def may_have_partials(p, i, call, j):
 
 
 def _is_full(constant):
-    """Return whether a constant matrix is large, and has no sparsity of which coordinate form takes advantage."""
+    """Return whether a constant matrix is large and has too many nonzeros for coordinate form to pay."""
     if matrices.is_sparse(constant) or constant.size <= _MAX_DENSE_CONSTANT:
         return False
     return np.count_nonzero(constant) > _MIN_FULL_SHARE * constant.size

@@ -35,7 +35,7 @@ cdef class ScalarTerms:
     sweep : Forward
         Provides partials; coefficients are appended to its program.
     terms : dict
-        By value; shared with the accumulation of arrays.
+        Terms by value; shared with the accumulation of arrays.
     needed : bytearray
         Which values the result depends on.
     last : array of int32
@@ -266,7 +266,7 @@ def readers(Listing code, Py_ssize_t size, int32_t y):
 
 
 def operations_from(Listing code, Py_ssize_t first):
-    """Count scalar operations from an instruction on; a sum counts its operand's elements, moves and calls nothing."""
+    """Count scalar operations from an instruction on: one per element, of the operand for sums; 0 for moves and calls."""
     cdef Py_ssize_t i, total = 0
     cdef int op
     cdef dict sizes = {SCALAR: 1, FLAG: 1}

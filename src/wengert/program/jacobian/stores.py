@@ -1,8 +1,8 @@
 """Jacobian accumulation through stores: terms of an array into which elements of another are stored.
 
 Each rule takes the accumulation `p` and an instruction, and returns the terms of its result.
-An aligned term of the array and one of the stored elements share an array of coefficients where they can; terms in
-coordinate form lose the entries that are overwritten.
+An aligned term of the array and one of the stored elements are merged into one array of coefficients where possible;
+terms in coordinate form lose the entries that are overwritten.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def draw(program: Any, axes: Any) -> None:
         _write(arrays, "not vectorised", loop_remarks(program))
     elif len(run) > MAX_BOXES:
         _write(arrays, counted(len(run), "instruction"), loop_remarks(program))
-    else:  # the classes of a program with loops differ
+    else:  # the ids of classes do not apply to a program with recovered loops
         is_vectorised = run.op.tolist() == vectorised.op.tolist()
         shades = {value: shade for (_, value), shade in zip(found, colours) if value >= 0}
         _draw_program(arrays, run, shades if is_vectorised else {})

@@ -108,7 +108,7 @@ class Summary:
         return "\n".join(lines)
 
     def _calls(self):
-        """Return the number of calls, whose operations are not counted."""
+        """Return text that states the number of calls, whose operations are not counted."""
         native = sum(kernel.kind == "native" and kernel.name not in ("guard", "pack") for kernel in self.kernels)
         calls = (native, "native call"), (self.instructions.get("call", 0) - native, "Python call")
         texts = [counted(count, name) for count, name in calls if count]

@@ -1,6 +1,6 @@
 """Compiled functions inside a derivative: a call becomes one tape entry, whose derivatives are programs too.
 
-First-order derivatives only; in others the function runs eagerly.
+This applies to first-order derivatives; in all others the function runs eagerly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wengert.program.ir.ir import kind_of
 from wengert.program.ir.reference import of_type
 from wengert.program.program import Program
 
-#: derivatives kept per program, one for each combination of branches in derivative rules
+#: limit on the derivatives kept per program, one for each combination of branches in derivative rules
 _MAX_DERIVATIVES = 4
 
 _DOUBLE = np.dtype(float)
@@ -144,7 +144,7 @@ class _Derived:
 
 
 class _Parts:
-    """Concatenates scalars and arrays into one 1-D array and splits it again; a single one stays as it is."""
+    """Concatenates scalars and arrays into one 1-D array and splits it again; a single value stays unchanged."""
 
     def __init__(self, shapes: list):
         self.shapes = shapes

@@ -1,9 +1,9 @@
 """Functions that run a solver, mapped over a batch: the solver takes all elements at once.
 
 `wengert.vmap` cannot call such a function on a whole batch, since a solver needs plain numbers.
-Outside of programs the mapped function is compiled, which makes the program of a batch from that of one element
+Outside of a recording, the mapped function is compiled: the program of a batch is made from that of one element
 (`wengert.program.elements`).
-In a program that is being recorded, the instructions of the first element become those of all elements.
+In a program that is being recorded, the instructions of the first element are batched over all elements.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CONSTANTS = {Op.CONST, Op.ARRAY, Op.LOAD, Op.VIEW}
 
 
 def leave_batch() -> None:
-    """Let `wengert.vmap` run the solver that is called here for all elements at once, if it runs on a batch."""
+    """If `wengert.vmap` is running on a batch, let it run the solver called here for all elements at once."""
     maker = lifted_around()
     if isinstance(maker, Maker):
         maker.solve_together = solved_together
@@ -55,7 +55,7 @@ def solved_together(mapped: Mapped, elements: Elements, args: tuple, kwargs: dic
     if not mapped._compiled:
         return None
     try:
-        if is_observed():  # by a compiled function around, which has to see the code that runs
+        if is_observed():  # by an enclosing compiled function, which must see the code that runs
             mapped.f(*elements.arguments(0), **kwargs)
             return (unobserved(functools.partial(mapped._compiled, *args, **kwargs)),)
         return (mapped._compiled(*args, **kwargs),)
@@ -83,7 +83,7 @@ class _Inlined:
         self.first: list = []  # the arguments of the first element
 
     def run(self):
-        """Return the results for all elements in a tuple; None if the batch has no such program."""
+        """Return the results for all elements in a tuple; None if the batch cannot be inlined."""
         around, count = self.around, self.elements.size
         arguments = self.arguments()
         if count < 2 or not self.unknowns or self.mapped.out_axes != 0:

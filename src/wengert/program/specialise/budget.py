@@ -5,13 +5,13 @@ from __future__ import annotations
 #: a trace takes about as long as this many calls of f, so one trace per this many replays pays off
 MIN_REPLAYS_PER_TRACE = 16
 
-#: traces allowed in addition
+#: number of further traces that are allowed, before any replay
 MAX_FREE_TRACES = 32
 
 #: after this many traces without a replay, calls run uncompiled for a while, and for longer after each further trace
 MAX_IDLE_TRACES = 4
 
-#: number of such calls from which recordings are called of no use
+#: after a pause of at least this many calls, recordings are reported not to pay off
 LONG_PAUSE = 8
 
 
@@ -38,7 +38,7 @@ class Budget:
         self.is_low = self.is_closed = False
         self._idle = 0  # recordings since the last replay
         self._seen = 0  # replays at the last recording
-        self._pause = self._left = 0  # calls in a row without a recording: all, and those still to come
+        self._pause = self._left = 0  # calls that run uncompiled after a recording: in total, and still to come
 
     def count(self, replays: int) -> None:
         """Note a recording, made after this number of replays."""

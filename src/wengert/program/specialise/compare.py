@@ -13,12 +13,12 @@ from wengert.transforms.second import HVP, Hessian
 
 #: minimum number of rows of a Hessian that is checked by one product, which takes as long as a few gradients
 _MIN_ROWS = 4
-#: elements of arrays that are compared at once, in cache
+#: number of elements that are compared at a time, so that they stay in cache
 _PART = 1 << 13
 
 
 class HessianProduct:
-    """The product of a Hessian with an arbitrary vector, evaluated eagerly, in place of the Hessian.
+    """The product of a Hessian with an arbitrary vector, evaluated eagerly to check a Hessian.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class HessianProduct:
 
     @classmethod
     def of(cls, f: Any, args: tuple, kwargs: dict) -> HessianProduct | None:
-        """Return the product for a call of `f`; None unless that is the dense Hessian in one array."""
+        """Return the product for a call of `f`; None unless `f` is a dense Hessian in one array argument."""
         if type(f) is not Hessian or isinstance(f.f, Operator) or type(f.argnums) is not int:
             return None
         if f.has_aux or f.with_value or not 0 <= f.argnums < len(args):
@@ -53,7 +53,7 @@ class HessianProduct:
 
 
 def difference(got: Any, expected: Any) -> float:
-    """Largest difference of two results, in ulps of the largest magnitude; inf if their structures differ."""
+    """Return the largest difference of two results, in ulps of the largest magnitude; inf if structures differ."""
     one, other = _leaves_of(got), _leaves_of(expected)
     return max(map(_distance, one, other), default=0.0) if len(one) == len(other) else np.inf
 
@@ -62,12 +62,12 @@ def is_unchanged(array: np.ndarray, before: np.ndarray) -> bool:
     """Return whether an array equals an earlier copy of it."""
     is_plain = array.dtype == before.dtype == float and array.flags.c_contiguous and before.flags.c_contiguous
     if is_plain and np.array_equal(array.view(np.int64), before.view(np.int64)):
-        return True  # a third of the time of a difference
+        return True  # takes a third of the time of `difference`
     return not difference(array, before)
 
 
 def distance(got: Any, expected: Any) -> float:
-    """Largest absolute difference of two results; inf if their structures differ, or only one is finite."""
+    """Return the largest absolute difference of two results; inf if structures differ or only one is finite."""
     one, other = _leaves_of(got), _leaves_of(expected)
     if len(one) != len(other) or any(np.shape(a) != np.shape(b) for a, b in zip(one, other)):
         return np.inf
@@ -78,7 +78,7 @@ def distance(got: Any, expected: Any) -> float:
 
 
 def _absolute(a, b):
-    """As `distance`, for two arrays of equal shape."""
+    """Return the largest absolute difference of two arrays of equal shape; inf if only one is finite."""
     with np.errstate(all="ignore"):
         found = float(np.max(np.abs(a - b), initial=0.0))
         if math.isfinite(found):
@@ -121,7 +121,7 @@ def _parts(a, b):
 
 
 def _distance_of_any(a, b):
-    """As `_distance`, for arrays that may contain NaN and infinities."""
+    """Return the same as `_distance` for arrays that may contain NaN and infinities."""
     differ = ~((a == b) | (np.isnan(a) & np.isnan(b)))
     if not differ.any():
         return 0.0

@@ -7,7 +7,7 @@ Data
 A call splits its arguments and captured values into leaves and a static key.  The specialisations of that key are tried
 until the guards of one hold; otherwise f is traced again.  Only tracing takes a lock.
 
-Code that f reaches but does not run, most of what a large package holds, is not analysed: the state that f reads is
+Code that f could reach but does not run, such as most of a large package, is not analysed: the state that f reads is
 determined from the code that ran in its observed calls.  A call that runs further code is not traced; the next one is,
 with that code.
 """
@@ -69,7 +69,7 @@ __all__ = ["Compiled", "alive"]
 #: all live compiled functions, for `wengert.clear_caches`
 alive: weakref.WeakSet = weakref.WeakSet()
 
-#: number of calls that may write outer state before f runs uncompiled for good: an object may fill a cache at first
+#: after this many calls that write outer state, f runs uncompiled for good; a first call may only fill a cache
 MAX_SIDE_EFFECTS = 3
 
 #: if more scanned code objects than this did not run, the state of f is captured anew without them
@@ -87,7 +87,7 @@ _OTHER_VALUE = (
 )
 
 
-#: attributes that a compiled operator takes over at once
+#: attributes that a compiled operator copies at once
 _NAMES = "__module__", "__name__", "__qualname__"
 
 
@@ -115,7 +115,7 @@ class _EagerResult:
 
 
 class _Narrowed(_EagerResult):
-    """An eager result whose captured state is reduced to the values that the run has read; `seen` observed the run."""
+    """An eager result after which the state of f is captured anew, as far as the run `seen` by an observer read it."""
 
     __slots__ = ("seen",)
 
@@ -162,7 +162,7 @@ class Compiled(Checked):
         self._budget = Budget()
         self._refusals = 0
         self._eager: str | None = None  # why f runs eagerly from now on
-        self._ran: frozenset | None = None  # keys of the code that ran in observed calls, once that is of use
+        self._ran: frozenset | None = None  # keys of the code that ran in observed calls; None until needed
         self._is_cut = False  # whether f must run once before its state is captured
         self._scans_all = False  # whether all code that f reaches is analysed
         self._pins = False  # whether all captured values are part of the keys
@@ -227,7 +227,7 @@ class Compiled(Checked):
         return self.exact, self.recheck, self.tier, self.constant, self.disable
 
     def _of(self, f, kind=None):
-        """Compile another function with the same options, which runs the same code."""
+        """Return another function, which runs the same code as f, compiled with the same options."""
         new = (kind or Compiled)(f, *self._options)
         new._ran, new.is_quiet = self._ran, self.is_quiet
         return new
@@ -241,7 +241,7 @@ class Compiled(Checked):
 
     @property
     def fun(self) -> Compiled:
-        """The compiled function that a derivative was taken of."""
+        """The compiled form of the function that this derivative differentiates."""
         if not isinstance(self.f, Derivative):
             raise AttributeError("fun")
         return self._of(self.f.f)
@@ -253,7 +253,7 @@ class Compiled(Checked):
 
     @property
     def solves(self) -> bool:
-        """Whether a cached specialisation solves equations by a solver that takes many of them at once."""
+        """Whether a cached specialisation calls a solver that can solve many equations at once."""
         paths = [path for table in [*self._tables.values()] for paths in [*table.paths.values()] for path in paths]
         return any(hasattr(call.compute, "many") for path in paths for call in path.program._listing.calls)
 
@@ -297,7 +297,7 @@ class Compiled(Checked):
         return out
 
     def _in_derivative(self, args, kwargs):
-        """Run the call as one entry of the enclosing derivative if that is of first order."""
+        """Run the call as one tape entry of the enclosing derivative if that is of first order."""
         f = self.f
         is_python = type(f.f if type(f) is Mapped else f) in (types.FunctionType, types.MethodType)
         if is_python and not (self._eager or is_observed()) and as_primitive.takes_programs(running.get()):
@@ -320,7 +320,7 @@ class Compiled(Checked):
             key = key_of(given, leaves, others), key_of(keywords, leaves, others)
             others += _user_classes(given, keywords)
             found = None
-            with caught(LevelError):  # f reads traced values that were not captured, as in a large container
+            with caught(LevelError):  # f reads traced values that were not captured, such as in a large container
                 table, reading, found = self._search(others, True, fixed, key, given, keywords, leaves, None, pinned)
         except (UnsupportedValue, RecursionError):
             return None
@@ -335,7 +335,7 @@ class Compiled(Checked):
         return path.program, leaves, operands, outputs
 
     def _set_route(self, path, table, reading, args, kwargs, leaves):
-        """Set the fast path to this call."""
+        """Make the path of this call the fast path of later calls."""
         captures, pinned = table.captures, [(i, leaves[i]) for i in reading.frozen]
         live, static = captures.live, captures.static
         positions = record.positions_of(self.f, args)
@@ -381,9 +381,9 @@ class Compiled(Checked):
         return frozenset(pinned), fixed
 
     def _search(self, others, in_derivative, fixed, key, args, kwargs, leaves, failed, pinned):
-        """Return the table and the captured values of a call, and its path with the outputs.
+        """Return the table and the captured values of a call, and a pair of its path and the outputs.
 
-        The last is None, or the value of f, if there is no path; see `_run`.
+        Without a path, the last is None, or an `_EagerResult` with the value of f; see `_run`.
         """
         n, found = len(leaves), None
         while True:
@@ -419,7 +419,7 @@ class Compiled(Checked):
         return None if self._eager or reading is None else table, reading
 
     def _capture(self, others, in_derivative, fixed):
-        """Return the captured state of f; None if f must run first, to show which code that it reaches does run."""
+        """Return the captured state of f; None if f must run first, to show which of the code it reaches does run."""
         is_free = self._ran is None and not (in_derivative or self._scans_all)
         limit = MAX_UNSEEN_FUNCTIONS if is_free else sys.maxsize
         captures = Captures(self.f, others, in_derivative, (*self.constant, *fixed), self._ran, limit, self._pins)
@@ -463,7 +463,7 @@ class Compiled(Checked):
     def _run(self, table, key, reading, args, kwargs, leaves, failed, pinned, known=None):
         """Return the first path whose guards hold, or a new one, and its outputs; None to run f eagerly.
 
-        `known` is the value of f if it has already run at this call, and `_Narrowed` a request to start again.
+        `known` is a `_Narrowed` result if f has already run at this call; returning one means to start again.
         """
         n = len(leaves)
         leaves += reading.leaves
@@ -534,7 +534,7 @@ class Compiled(Checked):
         """Run f once under observation; return its value, or `UNKNOWN`, and why it cannot be traced.
 
         The reason is None if it can be traced, and empty if it cannot now but perhaps at another call.
-        An observer in its place asks to capture only the state that the code that ran reads.
+        If it is an observer, the state of f must be captured again, only as far as the code that ran reads it.
         """
         arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
         before = [leaf.copy() for leaf in arrays]

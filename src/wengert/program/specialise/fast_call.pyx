@@ -41,7 +41,7 @@ cdef Py_ssize_t NEVER = sys.maxsize
 cdef class Path:
     """A specialised program, its number of replays, and the number of the call at which it is next compared with f.
 
-    `switch` is the number of the call from which on another form of the program pays, see `replace`.
+    `switch` is the number of the call at which another form of the program takes over, see `replaced`.
     `rounding` is the largest difference from f, in units in the last place, that was identified as rounding.
     """
 
@@ -75,7 +75,7 @@ cdef class Path:
 
 @cython.final
 cdef class Route:
-    """The guards and the program of the last call, for similar calls.
+    """The program of the last call, and the guards under which a later call may run it.
 
     `live` are templates of the `places` that hold inputs, `static` snapshots of the places in `fixed`, which are part
     of the key.  `pinned` are pairs (index, snapshot) of leaves that are part of the key too.  `arrays` are the indices
@@ -120,7 +120,7 @@ cdef class Route:
         return self.fits_places(leaves, operands)
 
     cdef bint fits_places(self, list leaves, list operands) except -1:
-        """Check the captured values, and the values that are part of the key."""
+        """Return whether the captured values fit, and those that are part of the key are unchanged."""
         cdef Py_ssize_t i
         for i in range(len(self.places)):
             if not (<Template>self.live[i]).take((<Place>self.places[i]).read(), leaves, operands):
@@ -134,7 +134,7 @@ cdef class Route:
         return self.has_aliases(PySequence_Fast_ITEMS(leaves))
 
     cdef bint has_aliases(self, PyObject **leaves) except -1:
-        """Return whether the same pairs of leaves are the same array."""
+        """Return whether the pairs of leaves that are the same array are those in `aliases`."""
         cdef Py_ssize_t i, j, n = len(self.arrays), found = 0
         for i in range(n):
             for j in range(i):
@@ -185,7 +185,7 @@ cdef class Route:
 cdef class Caller(Vectored):
     """A callable that tries the route of its last call first, and otherwise calls ``_call``.
 
-    ``_call`` gets the arguments, and the path that failed.
+    ``_call`` takes the arguments, and the path whose guards have just failed, or None.
     """
 
     cdef public Route _route

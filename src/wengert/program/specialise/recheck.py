@@ -21,12 +21,12 @@ MAX_ULPS = 512
 #: factor by which a difference attributed to rounding may grow before f is traced again
 MAX_ROUNDING_GROWTH = 8
 
-#: a difference from f is within the tolerances of integrations up to this multiple of what perturbing them causes
+#: a difference from f may be this multiple of the effect of perturbing integrations within their tolerances
 MAX_PERTURBATIONS = 10
 
 
 class Checked(Caller):
-    """A compiled function that is compared with the function that it was made of."""
+    """A compiled function whose results are compared with those of the original function at some calls."""
 
     def _matches_f(self, path, y, reading, args, kwargs, leaves):
         """Compare a result with that of f; return False to run f eagerly."""
@@ -66,9 +66,9 @@ class Checked(Caller):
         if not is_exact and _is_within_tolerances(path.program, y, expected, leaves):
             return True
         if is_first and not is_exact and _is_within_rounding(path.program, y, expected, leaves):
-            path.rounding = apart  # found without a trace
+            path.rounding = apart  # found without tracing again
             return True
-        # Either captured state has changed, which a new trace shows, or f amplifies rounding, as an exact one shows.
+        # A new trace shows whether captured state has changed, and an exact trace whether f amplifies rounding.
         with self._lock:
             again = y if is_first else self._retraced(args, kwargs, reading, self.exact, leaves)
             if difference(again, y):
@@ -116,9 +116,9 @@ def _is_within_tolerances(program, y, expected, leaves):
 
 
 def _is_within_rounding(program, y, expected, leaves):
-    """Return whether a result differs from that of f by no more than a change of the inputs by `MAX_ULPS` makes.
+    """Return whether a result differs from that of f by no more than the effect of changing the inputs by `MAX_ULPS`.
 
-    So do results near 0 of functions that call compiled ones, whose rounding errors no trace repeats.
+    This holds for results near 0 of functions that call compiled ones, whose rounding errors no trace repeats.
     """
     moved = [_moved(x) if np.isrealobj(x) else x for x in leaves]
     values = program._try_execute(moved)
@@ -126,7 +126,7 @@ def _is_within_rounding(program, y, expected, leaves):
 
 
 def _moved(x):
-    """Return x changed by `MAX_ULPS` to twice that; `np.spacing` takes ten times as long."""
+    """Return x changed by `MAX_ULPS` to twice as many ulps; `np.spacing` would take ten times as long."""
     kind = getattr(x, "dtype", np.dtype(float)).type
     if not issubclass(kind, np.floating):
         return x
