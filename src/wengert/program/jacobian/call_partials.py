@@ -169,7 +169,7 @@ def _operand_views(p, i, v, axes, slope):
 
 
 def _by_seeds(p, i, call, j, seeds, is_backward):
-    """Return, as coefficients, tangents of a call for seeds of operand j, or cotangents of j for seeds of the result."""
+    """Return coefficients: tangents of a call for seeds of operand j, or cotangents of j for seeds of the result."""
     seeds = [seed if seed.shape else np.float64(seed) for seed in seeds]
     values = [i, *call.operands]
     code = _derivatives(p, call, j, seeds, values, is_backward)

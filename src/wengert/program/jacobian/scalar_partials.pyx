@@ -266,7 +266,7 @@ def readers(Listing code, Py_ssize_t size, int32_t y):
 
 
 def operations_from(Listing code, Py_ssize_t first):
-    """Count scalar operations from an instruction on: one per element, of the operand for sums; 0 for moves and calls."""
+    """Count scalar operations from an instruction on: one per element (of the operand in sums), no moves and calls."""
     cdef Py_ssize_t i, total = 0
     cdef int op
     cdef dict sizes = {SCALAR: 1, FLAG: 1}
