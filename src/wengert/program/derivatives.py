@@ -38,7 +38,7 @@ MIN_RELATIVE_TIME = 1.5
 #: The Hessian of a function with at least this many instructions, vectorised and with its loops unrolled, is first
 #: computed direction by direction.
 MIN_SWEPT_LENGTH = 200
-#: Minimum number of calls for which this must pay off.
+#: Minimum number of calls for which computing a Hessian direction by direction must pay off.
 MIN_SWEPT_CALLS = 8
 
 DOUBLE = {np.dtype(float)}
@@ -143,7 +143,7 @@ def hessian(program, argnums):
 def first_hessian(program, argnums):
     """Return a program of the Hessian by one forward sweep of the gradient per direction, which keeps its loops.
 
-    Preparing it takes a small part of the time that `hessian` takes, whose program is its `_later`.
+    It takes a small part of the time that `hessian` takes to prepare; the program of `hessian` is its `_later`.
     Returns None for short programs, and if it would pay for a few calls only.
     """
     if program._exact or len(program._listing) < MIN_SWEPT_LENGTH:
@@ -201,7 +201,7 @@ def _unrolled_or_accumulated(program, code, ends, argnums, is_symmetric, by_rows
     numbers = None
     if "unroll" not in program._disabled:
         numbers = source_transform.unrolled(code, *ends, is_symmetric, most, by_rows, program._exact)
-    if numbers is None:  # scalar entries would exceed the limit as well
+    if numbers is None:  # accumulation on elementary code would exceed the limit as well
         is_elementary = source_transform.elementary(rolled, rolled.inputs[program._input("jacobian", argnums)], y)
         return found if is_rolled or is_elementary else of_entries()
     return found if found is not None and nanoseconds(found) < nanoseconds(numbers) else numbers

@@ -26,7 +26,7 @@ MAX_TRACED = 64
 
 
 class _NotBatchable(Exception):
-    """The batch has no program that is made from that of one element."""
+    """No program of the batch can be made from that of one element."""
 
 
 class _OfElement:

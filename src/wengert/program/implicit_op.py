@@ -188,7 +188,7 @@ class Solution:
 
     @property
     def parts(self) -> tuple:
-        """Calls in a derivative whose results derivatives of the next order reuse: the point."""
+        """Calls in a derivative whose results the next order reuses: the one that returns the point."""
         return (self.settled,)
 
     def tangent(self, call: Call, moved: list, known: list) -> Listing:

@@ -93,8 +93,7 @@ class Program(Runner):
     """
 
     _rolls = True
-    _rolls_small = False  # whether loops over small arrays are rolled: see `_with_loops`. Derivatives look for loops
-    # only if the function has some
+    _rolls_small = False  # whether loops over small arrays are rolled, see `_with_loops`
     _rolls_scalars = False  # whether loops over scalars are rolled too
     _unrolls = True  # whether loops with short bodies are unrolled before the program runs
     _later: tuple | None = None  # number of calls after which another form pays, and a function that builds it

@@ -89,7 +89,7 @@ def trace(
     defers: bool = False,
     assumes_finite: bool = False,
 ) -> Program:
-    """Return the program of `f` at these arguments; `reading` holds captured values, `disabled` names passes.
+    """Return the program of `f` at these arguments; `reading` holds captured values, `disabled` names of passes.
 
     With `defers`, return a form that takes less time to prepare if the final form, its `_later`, takes much longer.
     With `assumes_finite`, do not check guards against NaN of a derivative; they may fail at these arguments.

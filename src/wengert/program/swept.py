@@ -1,7 +1,7 @@
 """Derivatives in many directions: the program of one direction, batched, and run one batch at a time.
 
 Input: a program and the mode; output: a program of the derivatives in all directions, such as a dense Jacobian.
-A batch has as many directions as its largest array may have to fit into a cache.
+The width of a batch is chosen so that its largest array fits into a cache.
 """
 
 from __future__ import annotations

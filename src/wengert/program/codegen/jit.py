@@ -34,7 +34,7 @@ class Report:
 
 
 def compile_kernels(given: Kernels, report: Report) -> tuple[list, int, object]:
-    """Replace the kernels that can be compiled by functions.
+    """Compile kernels where possible, and replace them by the compiled functions.
 
     Return the kernels, the number of workspace slots that the functions need, and the object that owns the code.
     A function is a tuple ``("compiled", address, table, work, dims, sums, block)``; the last three describe a vector

@@ -13,7 +13,7 @@ from wengert.program.ir.opcodes import Op
 
 
 class Module:
-    """Module of functions ``int32 f(double *slots, char **where, int32 *table)``: -1, or the guard that failed."""
+    """Module of functions ``int32 f(double *slots, char **where, int32 *table)``; they return -1 or a failed guard."""
 
     def __init__(self):
         from llvmlite import ir

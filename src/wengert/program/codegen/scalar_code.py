@@ -291,7 +291,7 @@ def _parts(items):
 
 
 def _emitted_numbers(key, first):
-    """Return the number that each instruction of an unrolled key has in the emitted code, and the next free number."""
+    """Return the number in the emitted code of each instruction of an unrolled item, and the next free number."""
     if not isinstance(key, reroll.Loop):
         return np.array([first]), first + 1
     found = []

@@ -242,7 +242,7 @@ cdef class Reverse(Sweep):
         return 0
 
     cdef tuple summed_over(self, int32_t g, tuple view):
-        """Sum an adjoint over the broadcast axes of its view (stride 0); return it and the view without them."""
+        """Sum an adjoint over the broadcast axes of its view (stride 0); return it and the view without these axes."""
         offset, shape, strides = view
         repeated = tuple([d for d, (n, s) in enumerate(zip(shape, strides)) if s == 0 and n > 1])
         if not repeated:

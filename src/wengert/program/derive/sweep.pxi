@@ -9,7 +9,7 @@ cdef class Sweep:
     cdef unsigned char *active          # does the value depend on the differentiation variables?
     cdef tuple buffers                  # owners of the memory of `derivative` and `active`
     cdef dict call_values               # operands and results of calls at the example; None: not computed yet
-    cdef list values                    # of all instructions at the example, computed only if `call_values` lacks one
+    cdef list values                    # values of all instructions at the example, computed if `call_values` lacks one
     cdef object example                 # values of the inputs, or a function that returns them
     cdef list inserted                  # positions and values of inputs that `example` lacks
     cdef dict rules                     # rules of the calls met so far, by everything that they depend on

@@ -63,7 +63,7 @@ def _placed_base(ybar, y, base, key, value):
 
 
 def _placed_value(ybar, y, base, key, value):
-    """Route the cotangent of an element that is written repeatedly to the last write."""
+    """Gather the cotangent of the values; if an element is written repeatedly, the last write gets its cotangent."""
     count = np.zeros(np.shape(base), dtype=np.intp)
     order = np.arange(np.size(count[key])).reshape(np.shape(count[key]))
     count[key] = order

@@ -64,7 +64,7 @@ cdef class Listing:
         return 0
 
     cpdef Listing successor(self, Py_ssize_t capacity=-1):
-        """Return an empty program that shares the tables whose entries hold no value ids; `take` then copies as is."""
+        """Return an empty program that shares the tables without value ids, so that `take` need not convert indices."""
         cdef Listing code = Listing.__new__(Listing)
         code.types, code.constants, code.arrays = self.types, self.constants, self.arrays
         code.views, code.guards, code.numbers = self.views, self.guards, self.numbers
@@ -325,7 +325,7 @@ cdef cnp.ndarray int_array(const int32_t *column, cnp.npy_intp n):
 
 
 cdef cnp.ndarray column_in(Block room, cnp.npy_intp n, int kind, void *column):
-    """Return an array of a column's memory, which it keeps alive."""
+    """Return an array on the memory of a column; the array keeps the memory alive."""
     cdef cnp.ndarray array = cnp.PyArray_SimpleNewFromData(1, &n, kind, column)
     cnp.set_array_base(array, room)
     return array

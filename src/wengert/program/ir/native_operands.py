@@ -47,7 +47,7 @@ class NativeCall(NamedTuple):
     params: tuple = ()
     dtype: np.dtype = DOUBLE
     axes: tuple | None = None  # the order of the result's axes in which the kernel writes
-    spare: int = 0  # doubles of memory for the kernel
+    spare: int = 0  # scratch memory for the kernel, in doubles
     loop: tuple | None = None  # ufunc and signature, for the kernel "loop"
     is_strided: bool = False  # whether operands are read in place, with their strides as parameters
     work: float = 0.0  # nanoseconds, without packing

@@ -75,7 +75,7 @@ def _coordinate_backward(p, i, v, t, partials):
 
 
 def _coordinate_forward(p, i, v, t, partials):
-    """Return coordinate-form terms of the result, from the partials in its shape."""
+    """Return coordinate-form terms of the result, given partials in the shape of the result."""
     own, shape, axes = p.type(v)[1], p.type(i)[1], partials.axes
     elements = _unravelled(p.element_indices(v)[t.rows], own)
     rest = unaligned_axes(axes, shape)

@@ -242,13 +242,13 @@ def readers(Listing code, Py_ssize_t size, int32_t y):
     last : array of int32, shape (size,)
         The last instruction that reads a value; -1: none, or the value is the result `y`.
     finals : set of int
-        The stores (PLACE) that are read only by further such stores up to `y`, and `y` itself.
+        `y`, and the stores (PLACE) that are read only by other stores in this set.
     """
     cdef Py_ssize_t i
     cdef int32_t v
     last_ = np.full(size, -1, np.int32)
     cdef int32_t[::1] last = last_
-    cdef bytearray others = bytearray(max(1, size))        # is the value read by anything but such stores?
+    cdef bytearray others = bytearray(max(1, size))        # is the value read by instructions not in `finals`?
     cdef set finals = {y}
     cdef bint is_final
     for i in range(size - 1, -1, -1):

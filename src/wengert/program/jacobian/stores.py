@@ -104,7 +104,7 @@ def _stored_term(p, i, a, c, base, part, target, put):
 
 
 def _paired(bases, parts, target):
-    """Pair the terms of an array with the stored terms, preferring equal differences of column and row."""
+    """Pair the terms of an array with the stored terms, preferring pairs with equal differences of column and row."""
 
     def lag(t, place):
         if not has_some(t.cols):

@@ -34,7 +34,7 @@ from wengert.program.ir.opcodes import Op
 from wengert.program.passes import simplify
 
 MIN_PRODUCTS = 8  # minimum number of rows for which one product outweighs the memory of its unread elements
-MIN_ELEMENTS = 512  # of each part of the matrix, on average: small products are expanded into scalar code
+MIN_ELEMENTS = 512  # minimum size of a part of the matrix, on average: small products are expanded into scalar code
 MAX_GROWTH = 3
 
 _FLOAT = np.dtype(float)

@@ -59,7 +59,7 @@ _WINDOW_LENGTH = 4
 _MIN_WINDOWS = _MIN_STEPS - _WINDOW_LENGTH
 #: limit on candidate periods
 _MAX_PERIODS = 6
-#: instructions of a program below which loops over small arrays stay unrolled
+#: loops over small arrays stay unrolled in programs with fewer instructions than this
 _MIN_ROLLED_LENGTH = 200
 #: limits of mostly scalar programs, whose loops stay unrolled: instructions; elements of an array that counts as a
 #: scalar; and share of calls and of instructions on larger arrays

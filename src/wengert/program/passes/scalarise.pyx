@@ -37,10 +37,10 @@ from wengert.program.ir.call_rules import filled, placed
 cdef enum:
     MAX_SIZE = 16               # larger arrays are not replaced by scalars
     MAX_REDUCED = 64            # reductions of arrays up to this size are expanded, which saves a Python call
-    MAX_PRODUCTS = 64           # multiplications of a matrix product that is expanded
-    MAX_EQUATIONS = 3           # order of a linear system that is expanded
+    MAX_PRODUCTS = 64           # limit on the multiplications of an expanded matrix product
+    MAX_EQUATIONS = 3           # limit on the order of an expanded linear system
     MIN_INSTRUCTIONS = 4        # programs with fewer instructions on small arrays are left alone
-    MAX_SCALARS = 2000000       # scalar instructions that replace array instructions, per program
+    MAX_SCALARS = 2000000       # limit on the scalar instructions that replace array instructions, per program
 
 cdef object FLOAT = np.dtype(float), BOOL = np.dtype(bool)
 

@@ -337,7 +337,7 @@ class _StencilFusion:
 
     @functools.cached_property
     def reads(self):
-        """Counts the uses of each value, including those of its copies."""
+        """Number of uses of each value, including those of its copies."""
         found = list(self.uses)
         for i in np.flatnonzero(np.equal(self.op, Op.PLACE)).tolist():
             if self.same(i) != i:

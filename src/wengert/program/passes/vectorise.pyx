@@ -39,7 +39,7 @@ from wengert.program.passes.simplify import live, needed_for
 cdef enum:
     CONSTANTS = 0       # class id of constants; values without a class have -1
     MIN_MEMBERS = 8     # minimum scalars of a class that becomes an array, and minimum terms of a sum
-    MAX_AXES = 4        # axes of a view
+    MAX_AXES = 4        # limit on the axes of a view
     MAX_LINEAR = 8      # classes per operand class that are searched linearly; more go to the hash table
 
 #: minimum size of a class, and minimum length of a program, for vectorisation
@@ -125,8 +125,8 @@ cdef class Vectoriser:
     cdef char *is_sum           # whether a value is a key of `sums`
     cdef int32_t[::1] terms     # terms of all sums, each from the last to the first
     cdef signed char[::1] signs
-    cdef IsoClass *known        # all classes, while they are numbered,
-    cdef Block table            # and a hash table of those not in the lists
+    cdef IsoClass *known        # all classes, during numbering only
+    cdef Block table            # hash table of the classes that are in no list, during numbering only
     cdef dict maps              # hash-consed index arrays of the new program
     cdef Py_ssize_t class_count
     cdef int32_t *first         # first member of each class, -1 for constants

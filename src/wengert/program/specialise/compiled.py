@@ -115,7 +115,7 @@ class _EagerResult:
 
 
 class _Narrowed(_EagerResult):
-    """An eager result after which the state of f is captured anew, as far as the run `seen` by an observer read it."""
+    """An eager result of a run observed by `seen`; the state of f is captured anew, limited to what the run read."""
 
     __slots__ = ("seen",)
 
@@ -540,7 +540,7 @@ class Compiled(Checked):
         before = [leaf.copy() for leaf in arrays]
         try:
             y, seen = self._run_observed(args, kwargs, reading, leaves)
-        except NotSeen:  # in a derivative
+        except NotSeen:  # raised inside derivatives only
             self._scan_all()
             return UNKNOWN, ""
         except Uncopied:

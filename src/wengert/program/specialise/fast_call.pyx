@@ -54,7 +54,7 @@ cdef class Path:
         self.set_due(due)
 
     def set_due(self, Py_ssize_t due):
-        """Set the number of the next call that is compared with f; a switch is such a call, too."""
+        """Set the number of the next call that is compared with f; a switch happens at such a call, too."""
         self.due = min(due, self.switch)
 
     def replaced(self, list leaves):

@@ -34,7 +34,7 @@ class Checked(Caller):
         before = [leaf.copy() for leaf in arrays]
         try:
             expected = self._eager_value(args, kwargs, reading, leaves)
-        except NotReplayable:  # in a derivative
+        except NotReplayable:  # raised inside derivatives only
             self._scan_all()
             return False
         if not all(map(is_unchanged, arrays, before)):
@@ -45,7 +45,7 @@ class Checked(Caller):
         try:
             if self._agrees(path, y, expected, reading, args, kwargs, leaves, is_first=False):
                 return True
-        except (Unrecorded, NotReplayable):  # f now takes a branch that cannot be traced, or was not
+        except (Unrecorded, NotReplayable):  # f now takes a branch that was not or cannot be traced
             self._drop_recordings()
             return False
         raise ReplayMismatchError(
