@@ -48,7 +48,7 @@ class VectorKernel:
     def _parts(self):
         """Split the code into ranges, one loop each; a range ends at a reduction whose result is read later.
 
-        Each range lists its reductions as (function, whether to add to an earlier partial result, walk of the result);
+        Each range lists its reductions as (function, whether there is an earlier partial result, walk of the result);
         in place of a walk, -1 - k stands for sum k.
         """
         found: list = [[0, 0, []]]

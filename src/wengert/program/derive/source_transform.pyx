@@ -315,7 +315,7 @@ cdef class Reverse(Sweep):
         if saving is not loop:
             code.calls[code.as_[i]] = call_of(saving, call.operands)
             code.kinds[i] = code.type_of(type_of_result(saving))
-            del self.values[i:]                     # the result at the example has become longer
+            del self.values[i:]                     # stale: the result now also holds the stacked values
         values = []
         for source, word, number in back.given:
             if source == "operand":

@@ -132,7 +132,7 @@ class RegionCosts(NamedTuple):
     """Costs of array code that runs region by region."""
 
     step: float  # dispatch of a VM instruction
-    instruction: float  # an instruction fused into it
+    instruction: float  # an instruction that is fused into a VM instruction
     operation: float  # an addition per element; other functions take `operations` times as long, see the opcode table
     near: float  # storing an element and loading it again, in cache
     short: float  # the same in short rows, which the VM copies together

@@ -109,7 +109,7 @@ cdef struct IsoClass:
     int32_t op, a, b, c         # opcode of the members, and classes of their operands
     int32_t next                # list link: the next older class with the same largest operand class, 0: none
     int32_t last                # newest class whose largest operand class is this one
-    int32_t count               # length of that list
+    int32_t count               # length of the list of classes whose largest operand class is this one
 
 
 @cython.final

@@ -487,7 +487,7 @@ class Compiled(Checked):
                 path.calls += 1
                 if path is not paths[0]:
                     self._move_to_front(table, full, path)
-                number = path.calls + 1  # counting the trace
+                number = path.calls + 1  # including the call that traced f
                 if number >= path.due:
                     if number >= path.switch:
                         with self._lock:

@@ -126,7 +126,7 @@ def _is_within_rounding(program, y, expected, leaves):
 
 
 def _moved(x):
-    """Return x changed by `MAX_ULPS` to twice as many ulps; `np.spacing` would take ten times as long."""
+    """Return x changed by between one and two times `MAX_ULPS`; `np.spacing` would take ten times as long."""
     kind = getattr(x, "dtype", np.dtype(float)).type
     if not issubclass(kind, np.floating):
         return x
