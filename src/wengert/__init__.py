@@ -113,7 +113,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-if not TYPE_CHECKING:  # with a `__getattr__` every name would seem to exist
+if not TYPE_CHECKING:  # with `__getattr__`, type checkers would accept every name
 
     def __getattr__(name):
         home = _HOMES.get(name)

@@ -287,7 +287,7 @@ def jacobian(
         If `x` is omitted, a callable with ``.fun`` (see Notes) that accepts ``out=``.
     sparse array of shape ``(y.size, x.size)``
         With `sparse`. The callable has ``.pattern``, ``.colours``, ``.mode`` and ``.plan`` of its last call, and
-        ``.values(x, *args, out=)``, which returns the nonzeros alone.
+        ``.values(x, *args, out=)``, which returns only the nonzeros.
 
     Raises
     ------
@@ -912,10 +912,10 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0, *, workers: Any = Non
     >>> wg.vmap(np.dot, in_axes=(0, None))(points, [1.0, 1.0])
     array([3., 7.])
     """
-    from wengert.transforms.batch import Mapped  # imported here: derivatives do not need the recurrences
+    from wengert.transforms.batch import Mapped  # imported here: derivatives do not need batching
 
     if workers is not None:
-        from wengert.distributed import operators  # not imported by anything else, so that threads are not either
+        from wengert.distributed import operators  # imported here: it imports `threading`, which is slow
 
         return operators.MappedOnWorkers(f, in_axes, out_axes, operators.engine_for(f, workers, "vmap"))
     return Mapped(f, in_axes, out_axes)
@@ -1145,7 +1145,7 @@ def record(
 ) -> Program:
     """Record a function at a point as a program, which runs without Python and can be differentiated.
 
-    `compile` records whatever a call needs by itself; a program is for inspecting, storing and sending elsewhere.
+    `compile` records automatically what its calls need; `record` returns a program to inspect, store or send elsewhere.
 
     Parameters
     ----------

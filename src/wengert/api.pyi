@@ -31,7 +31,7 @@ Yes: TypeAlias = Literal[True]
 Pattern: TypeAlias = Literal[True, "auto"] | SparseArray | Array | Colouring
 Sparse: TypeAlias = bool | Pattern
 
-# ---- options; those that decide the type of the result are parameters
+# ---- options; those that decide the type of the result are explicit parameters of the overloads
 
 class _Call(TypedDict, total=False):
     args: tuple[Any, ...]

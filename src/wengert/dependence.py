@@ -33,7 +33,7 @@ from collections.abc import Callable
 
 
 class _Pattern:
-    """A pattern consists of its attributes, in order, like a named tuple, whose class would take longer to create."""
+    """Base of patterns, which behave like named tuples of their attributes; such classes are created faster."""
 
     def __iter__(self):
         return iter(vars(self).values())

@@ -336,8 +336,8 @@ class CachedValueWarning(UserWarning):
 
     If an earlier plain call filled the cache, the values that it returns count as constants.
     Comparisons with zero give no warning, nor do those of scalars with numbers of up to ten digits.
-    A result, or a part of it, that carries no derivative warns if plain calls at points nearby return other values, in
-    which case f is evaluated without derivatives a few times; one that passed `stop_gradient` or `passive` does not.
+    If a result, or a part of it, carries no derivative, f is evaluated without derivatives at a few nearby points, and
+    the warning is given if it returns other values there. A result that passed `stop_gradient` or `passive` is exempt.
 
     Examples
     --------
@@ -362,9 +362,9 @@ class CachedValueWarning(UserWarning):
 
 
 class RoundingWarning(UserWarning):
-    """A traced value was rounded to decimals, as functions do that round their results.
+    """A traced value was rounded to decimals, for example in a function that rounds its result.
 
-    The derivative of the rounded value is zero, and as a key of a cache it finds what an earlier plain call stored.
+    The derivative of the rounded value is zero. As a key of a cache it retrieves what an earlier plain call stored.
     Rounding to integers gives no warning, nor does rounding that changes a value by more than a hundredth.
 
     Examples

@@ -36,7 +36,7 @@ def cond_is_real() -> bool:
     return np.linalg.cond(np.ones((1, 1), complex), 1).dtype.kind == "f"
 
 
-#: Python functions with the parameters of C functions, which `inspect` reads since NumPy 2.4 only, and slowly
+#: Python functions with the same parameters as these C functions, which `inspect` reads slowly, and only since NumPy 2.4
 _WRITTEN_AS = {
     np.bincount: lambda x, /, weights=None, minlength=0: None,
     np.concatenate: lambda arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind": None,
@@ -86,7 +86,7 @@ _KEYWORDS_OF_UFUNCS = {
 
 
 def _in_python(fun):
-    """Return the Python function whose parameters are those of a function; None if `inspect` must find them."""
+    """Unwrap `fun` to the Python function that defines its parameters; None if `inspect` must determine them."""
     while "__wrapped__" in getattr(fun, "__dict__", ()) and "__signature__" not in fun.__dict__:
         fun = fun.__wrapped__
     return fun if type(fun) is types.FunctionType and "__signature__" not in fun.__dict__ else None
@@ -144,7 +144,7 @@ clip_ufunc = getattr(np._core.umath, "clip", None)
 
 
 def array_methods() -> dict:
-    """Return the Python functions by which NumPy's arrays compute methods that call ufuncs, by name of the method."""
+    """Return NumPy's Python functions that implement array methods by calling ufuncs, by the names of the methods."""
     from numpy._core import _methods  # private, but `ndarray` imports it by this name
 
     names = {name: f"_{name}" for name in "sum prod any all mean var std clip".split()}

@@ -23,7 +23,7 @@ def _mask_given(given: dict[str, Any]) -> Any:
 
 
 def _maker(fun: Any, signature: inspect.Signature, mask_of: Any) -> Any:
-    """Return a function that returns a traced array, if none of its elements is masked, instead of calling `fun`."""
+    """Wrap `fun` so that traced data without masked elements is returned as a traced array; else `fun` is called."""
 
     @functools.wraps(fun, updated=())
     def make(*args, **options):
@@ -40,7 +40,7 @@ def _maker(fun: Any, signature: inspect.Signature, mask_of: Any) -> Any:
 
 
 class _Class:
-    """Stands for the class of masked arrays where it is called or an attribute of it is read."""
+    """Proxy for the class of masked arrays where it is called or an attribute of it is read."""
 
     __slots__ = ()
 
@@ -54,7 +54,7 @@ class _Class:
 
 
 def install(home: types.ModuleType) -> None:
-    """Define the functions in `home`, the module that stands for `numpy.ma`, and register them in place of NumPy's."""
+    """Define the functions in `home`, the proxy of the module `numpy.ma`, and register them to replace NumPy's."""
     masks = dict.fromkeys(("array", "asarray", "asanyarray"), _mask_given)
     masks["masked_invalid"] = lambda given: ~np.isfinite(given["a"])
     masks["masked_where"] = lambda given: given["condition"]

@@ -178,7 +178,7 @@ def fromiter(iter, dtype, count=-1, *, like=None):
 def _by_protocol(object):
     """Replace objects by the traced arrays that their ``__array__`` returns, which NumPy does not accept.
 
-    Return an object without any unchanged, and a list or tuple with some as a list.
+    A list or tuple that holds such objects becomes a list; any other object is returned unchanged.
     """
     if type(object) in (list, tuple):
         items = [*map(_by_protocol, object)]
@@ -191,7 +191,7 @@ def _by_protocol(object):
 
 
 _C_METHODS = (_types.MethodDescriptorType, _types.WrapperDescriptorType)
-_IF_NEEDED = _np._CopyMode.IF_NEEDED  # has no truth value; the same as None
+_IF_NEEDED = _np._CopyMode.IF_NEEDED  # means the same as None, but has no truth value
 
 
 def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndmax=0, like=None):
@@ -295,7 +295,7 @@ _adds_floats_exactly = _builtins.sum([1e16, 1.0, -1e16]) == 1.0
 
 
 def _sum(iterable, /, start=0):
-    """``sum`` of traced Python floats too."""
+    """``sum``, also of traced Python floats."""
     return (_sum_of_floats if _var.may_hold_floats() else _builtins.sum)(iterable, start)
 
 
@@ -305,7 +305,7 @@ _read_float64 = _Methods(_np.float64)
 
 
 class _Constant(_np.ndarray):
-    """View of a plain array outside the function; copies and results of operations are clean arrays."""
+    """View of a plain array that f reads from outside; copies and results of operations are clean arrays."""
 
     _wengert_original = _np.ndarray
     __class__ = property(lambda self: _np.ndarray)
@@ -350,7 +350,7 @@ def _copy_of(x):
 
 
 def _deep_copy_of(x, memo=None, **options):
-    """``copy.deepcopy``, with copied arrays, also in containers and attributes, that may receive traced values."""
+    """``copy.deepcopy``; the copies of arrays, also of those in containers and attributes, may receive traced values."""
     memo, waiting, met = {} if memo is None else memo, [x], set()
     while waiting:
         item = waiting.pop()
@@ -453,7 +453,7 @@ def _as_strided(x, shape=None, strides=None, subok=False, writeable=True):
 
 
 def _hasattr(x, name, /):
-    """``hasattr``, with the answer of the plain value for a traced one; the attribute is not read."""
+    """``hasattr``; for a traced value it answers as for the plain value, without reading the attribute."""
     if not (_var.is_var(x) and isinstance(name, str)):
         return hasattr(x, name)
     return _builtins.any(name in vars(base) for base in _var.class_of(x).__mro__)
@@ -506,7 +506,7 @@ class nditer(metaclass=_IteratorType):
 
 
 def _flags_of(op_flags, operands):
-    """Return the flags of each operand of an iterator; None stands for the defaults, and a list of names for all."""
+    """Return a list of flags for each operand of an iterator; `op_flags` is None, one list for all, or a list each."""
     if op_flags is None:
         return [["readonly"] if x is not None else ["writeonly"] for x in operands]
     return [op_flags] * len(operands) if op_flags and isinstance(op_flags[0], str) else op_flags
@@ -515,7 +515,7 @@ def _flags_of(op_flags, operands):
 class _Elements:
     """Iterator over the elements of traced arrays in the order of a NumPy iterator.
 
-    That iterator runs over arrays of indices with the strides of the operands.
+    The NumPy iterator runs over arrays of indices with the strides of the operands.
     With ``external_loop`` the values are chunks, gathered by those indices, and read-only.
     """
 
@@ -668,7 +668,7 @@ class vectorize(_np.vectorize, metaclass=_StandIn):
 
     @staticmethod
     def _around(original, pyfunc):
-        """Return the same vectorised function around another Python function, a copy with rebound names."""
+        """Return a copy of `original` that vectorises `pyfunc`, its Python function with rebound names."""
         options = {name: getattr(original, name) for name in ("otypes", "excluded", "cache", "signature")}
         return vectorize(pyfunc, **options)
 
@@ -763,7 +763,7 @@ def _stack_lifted(x):
 
 
 def _taking_lists(fun):
-    """Wrap a NumPy function so that lists of traced values dispatch; ``__array_function__`` ignores their items."""
+    """Wrap a NumPy function so that it also dispatches on traced values in lists, unlike ``__array_function__``."""
 
     def call(*args, **kwargs):
         y = recorded(fun, args, kwargs)
@@ -882,7 +882,7 @@ class _Polynomials(_types.ModuleType):
 
 @_functools.cache
 def _polynomials():
-    """Load the second copy of the package, whose ``np`` is this module, and register it as a replacement."""
+    """Load a second copy of `numpy.polynomial`, whose ``np`` is this module, and register it as a replacement."""
     import numpy.polynomial as original
 
     name = "wengert.numpy_polynomial"
@@ -914,7 +914,7 @@ def _polynomial_like(original, cls):
 #: attributes of NumPy with underscores: its version, and those of a namespace of the array API
 _DUNDERS = ("__version__", "__array_api_version__", "__array_namespace_info__")
 
-#: modules of SciPy with a module of ours of the same name, imported when code under differentiation first meets them
+#: SciPy modules that have a mirror in `wengert.scipy`, imported when code under differentiation first refers to them
 _MIRRORS = "cluster constants fft fftpack integrate interpolate linalg ndimage signal sparse spatial stats".split()
 
 

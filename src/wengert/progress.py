@@ -11,7 +11,7 @@ def progress_bar(is_shown: bool, name: str, text: str, total: int | None, unit: 
     """Show a progress bar in a ``with`` block if `is_shown`, and yield the function that advances it.
 
     `text` stands before the bar, `total` is the number of units if known, and `unit` their name. If tqdm is missing,
-    the message names the function that shows the bar.
+    the error message begins with `name`, the function that shows the bar.
     """
     if not is_shown:
         yield lambda count: None

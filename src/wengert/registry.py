@@ -12,12 +12,12 @@ These functions declare a row, from the simplest form of rule to the most genera
 ``view``           returns a view of its first argument if NumPy does, else a rearrangement
 ``rearrangement``  moves, repeats or drops elements; computes none
 ``composed``       defined by other functions, and called with the traced values themselves
-``by_formula``     the same, if the formula computes the value within rounding only
+``by_formula``     the same, if the formula equals the function only up to rounding
 ``constant``       locally constant: zero derivative, plain result
 ``refuse``         has no derivative; the reason becomes the error message
 =================  ==========================================================================================
 
-Without a body, ``composed`` and ``by_formula`` return a decorator of it.
+Without a body, ``composed`` and ``by_formula`` are decorators.
 
 Complex operands raise unless the row declares support for them: ``analytic`` if the rule is valid for them as it is,
 ``conjugated`` if it is written with conjugates, ``on_complex`` with separate rules.
@@ -73,7 +73,7 @@ FACTS = (
 _DEPENDENCE = {"elementwise": Elementwise(), "view": Moved(), "rearrangement": Moved()}
 
 
-#: columns whose values are the row's own if none is given: they are computed, or can be changed
+#: columns that, if not given, are set when first read, since their defaults are computed or mutable
 _FILLED = {"adjoints", "dependence", "jvps", "keywords", "most", "vjps"}
 
 #: columns of a row, with their default values; see also `_FILLED`
@@ -90,12 +90,13 @@ _DEFAULTS = {
     "signature": (0,),
 }
 
-#: kinds of rows without jumps, if they are linear in each operand
+#: kinds of rows that are continuous if they are linear in each operand
 _MOVES_OR_SUMS = ("view", "rearrangement", "linear", "structural")
 
 
 class Primitive:
     """A row of the registry: a function, its derivative rule, and all other facts that the package knows about it.
+
     Attributes
     ----------
     fun : callable or None
@@ -144,7 +145,7 @@ class Primitive:
         Pullbacks that match the tangents in `on_complex`, by position and with leading axes: their adjoints in the
         pairing Re(sum(conj(a) b)). A missing one is computed from the tangents.
     rank_one : callable or None
-        ``rank_one(i, ybar, *args)`` returns vectors u and v where the pullback of a matrix is u v^T, else None.
+        ``rank_one(i, ybar, *args)`` returns vectors u and v if the pullback of a matrix is u v^T, else None.
     reason : str
         ``refuse`` only: why there is no derivative and what to write instead.
     static : bool
@@ -176,9 +177,8 @@ class Primitive:
         values), ``"text"``, ``"memory"`` (the result depends on the memory of an array), or ``"store"`` (into the first
         argument).
     work : str or None
-        Arithmetic that the cost model counts in a call of NumPy or SciPy: ``"contraction"`` (sums of products of the
-        operands), or ``"factorisation"`` (of each matrix in the first operand). None: only the elements read and
-        written.
+        Arithmetic that the cost model counts in a call: ``"contraction"`` (sums of products of the operands) or
+        ``"factorisation"`` (of each matrix in the first operand). None: only the elements read and written.
     fills_zeros : bool
         Elements of the result that come from no operand are 0.
     slope : str or None
@@ -207,10 +207,10 @@ class Primitive:
     unheeded : frozenset
         Keywords that can be ignored, since they only permit what traced calls never do, such as overwriting an operand.
     route : object or None
-        What the direct path of calls has read from this row: `wengert.core.dispatch.direct`.
+        Facts that `wengert.core.dispatch.direct`, the fast path of calls, has derived from this row.
     signature : tuple
-        Functions whose parameters tell which arguments the derivative accepts, after the number of leading parameters
-        that are no arguments of the call.
+        ``(skip, *functions)``: the parameters of these functions, without the first `skip`, are the arguments that the
+        derivative accepts.
     home : str
         Dotted name under which the row object itself is found, if it is not in the registry.
     """
@@ -224,7 +224,7 @@ class Primitive:
         self.__dict__.update(columns)
 
     def __getattr__(self, name):
-        """Fill a column in `_FILLED` when it is first read: creating rows is much of the first import."""
+        """Set a column in `_FILLED` when it is first read, since creating rows takes much of the first import."""
         if name not in _FILLED:
             raise AttributeError(f"a row has no column {name}")
         if name in ("keywords", "most"):

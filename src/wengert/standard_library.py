@@ -94,7 +94,7 @@ REFUSED = {
 
 
 def is_traced(x: Any) -> bool:
-    """Return whether an argument, or an item of a sequence, carries a derivative or stands for several values."""
+    """Return whether an argument, or an item of a sequence, is traced or lifted (a batch or a Taylor series)."""
     return var.holds_traced(x) or holds_lifted(x)
 
 
@@ -102,7 +102,7 @@ def as_scalar(x: Any) -> Any:
     """Return a traced argument of size 1 as a NumPy scalar, as a conversion to a Python number would."""
     x = var.as_numpy(x)
     if not var.is_scalar(x):
-        complex(var.value_of(x))  # NumPy's error, or its warning
+        complex(var.value_of(x))  # raises or warns as NumPy does
         x = np.reshape(x, ())[()]
     return x
 
@@ -126,7 +126,7 @@ def as_complex(x: Any) -> Any:
 
 
 def python_float(y: Any) -> Any:
-    """Return a float64 result as a Python float, traced if it is."""
+    """Convert a float64 result to a Python float, which stays traced."""
     return var.float_of(y) if var.is_var(y) else float(y)
 
 
@@ -134,7 +134,7 @@ class Value:
     """Computes the value of a library function for a tape, as a NumPy scalar.
 
     On operands of an enclosing derivative it calls the function's differentiable version.
-    `spreads`: the function takes the elements of a single array argument.
+    If `spreads`, the elements of a single array argument are passed as separate arguments.
     """
 
     __slots__ = ("fun", "spreads", "traced")
@@ -423,7 +423,7 @@ def unchanged(y: Any) -> Any:
 
 
 def if_traced(module: types.ModuleType, traced: Callable) -> Callable:
-    """Return a function that calls `traced` if an argument is traced, else the function of its name in a module."""
+    """Return a function that calls `traced` if an argument is traced, else the function of that name in `module`."""
     fun = getattr(module, traced.__name__)
     return lambda *args: traced(*args) if is_traced(args) else fun(*args)
 
@@ -490,7 +490,7 @@ def install() -> None:
 
 
 def register_module(module: types.ModuleType, ours: types.ModuleType, functions: Callable) -> None:
-    """Fill the stand-in of a module by what ``functions()`` returns, and register it."""
+    """Fill `ours`, the proxy of a module, with versions of its functions for traced arguments, and register it."""
     name = module.__name__
     found = {word: of_constant(getattr(module, word)) for word in CONSTANT[name] if hasattr(module, word)}
     for word, reason in REFUSED[name].items():

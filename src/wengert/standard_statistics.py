@@ -56,7 +56,7 @@ def of_spread(fun: Callable, data: Any, center: Any, rule: Any, ddof: int) -> An
 
 
 def row(name: str, kind: str, *vjps: Callable, **columns) -> registry.Primitive:
-    """Return a row of this module, whose name here ends in that of the function; `vjps` are its pullbacks."""
+    """Return a registry row, to be stored in this module as ``_row_of_`` and its name; `vjps` are its pullbacks."""
     columns |= {"vjps": dict(enumerate(vjps))} if vjps else {}
     return registry.Primitive(f"statistics.{name}", kind, home=f"{__name__}._row_of_{name}", **columns)
 
@@ -149,14 +149,14 @@ _inverse_of_normal = evaluated(plain_inverse_of_normal, inverse_of_normal)
 
 
 class _FloatType(type):
-    """Metaclass of `if_float`: Python's floats are its instances."""
+    """Metaclass by which Python floats are instances of `if_float`."""
 
     def __instancecheck__(cls, x):
         return isinstance(x, float)
 
 
 class if_float(metaclass=_FloatType):
-    """Stands for ``float`` in the code of `statistics`."""
+    """Replaces ``float`` in the code of `statistics`."""
 
     def __new__(cls, x):
         return library.to_float(x) if is_traced(x) else float(x)

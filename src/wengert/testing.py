@@ -253,7 +253,7 @@ def check_derivatives(
     order : {1, 2}
         Highest order that is checked.
     modes : tuple of {"forward", "reverse", "mixed"}
-        "forward" and "reverse" use one mode alone; "mixed" is forward over reverse and reverse over forward.
+        "forward" and "reverse" use only that mode; "mixed" is forward over reverse and reverse over forward.
     args, kwargs : tuple, dict
         Further arguments of `f`.
     argnums : int or tuple of int
@@ -569,7 +569,7 @@ def _is_same(y, z):
 
 
 def _column(rows, shapes):
-    """Return the shape by which sizes broadcast to a comparison table: along columns, or rows without `shapes`."""
+    """Return the shape in which sizes broadcast to a comparison table: one per column, or per row without `shapes`."""
     return np.shape(rows) if shapes is not None or np.ndim(rows) != 1 else (-1, 1)
 
 
@@ -618,10 +618,10 @@ class Bisection:
         Largest difference between the compiled and the eager result, relative to the largest element; inf if a pass,
         the verifier or the program raised an exception.
     culprits : list of str
-        Passes that make the result wrong, the last to run first: without any one of them it is right, or, if there is
-        no such pass, without all of them. Empty if the result is right, or is wrong even without all passes.
+        Passes that make the result wrong, the last to run first. Disabling any one of them makes it right or, if no
+        single pass does, disabling all of them. Empty if the result is right, or is wrong even without any pass.
     errors : dict
-        The error without each pass, by name; "all" stands for all passes.
+        The error with each pass disabled, by name; with all passes disabled under the key "all".
     message : str
         The conclusion in words.
     """

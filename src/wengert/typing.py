@@ -78,7 +78,7 @@ class SparseDerivative(Derivative[P, R_co], Protocol[P, R_co]):
         """Mode of the last call; before it, the requested one."""
 
     def values(self, *args: Any, out: NDArray[Any] | None = None, **kwargs: Any) -> NDArray[Any]:
-        """Return the nonzeros alone."""
+        """Return only the nonzeros."""
 
 
 class Compiled(Protocol[P, R_co]):

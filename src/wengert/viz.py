@@ -100,7 +100,7 @@ class Stage:
         return "\n".join(self._kernel_lines(max_lines))
 
     def _kernel_lines(self, max_lines):
-        """Yield inputs and kernels, each kernel with the constants and views that no earlier kernel reads."""
+        """Yield lines for the inputs and kernels, each kernel with the constants and views that it is first to read."""
         code = self.listing
         table = rows(code)
         groups = [[*kernel.instructions] for kernel in self.kernels]

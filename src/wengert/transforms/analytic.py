@@ -1,7 +1,7 @@
 """Derivatives with respect to complex arguments, from two tangents per element: along 1 and along i.
 
 A function is holomorphic where the second tangent is i times the first (Cauchy-Riemann equations).
-Reverse mode uses two cotangents per element; for a holomorphic function their pullbacks are conjugated rows.
+Reverse mode uses two cotangents per element; for a holomorphic function their pullbacks are conjugated rows of J.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def push_complex(derivative, args: tuple, kwargs: dict, chunk: int | None = None
 
 
 class _ComplexIdentity:
-    """Seeds inputs with rows of the identity from `first` on, and with i times these rows if they are complex."""
+    """Seeds inputs with rows of the identity, starting at row `first`; complex inputs also with i times these rows."""
 
     def __init__(self, first, width, derivative):
         self._first = first
@@ -60,7 +60,7 @@ class _ComplexIdentity:
 
 
 def check_complex_leaf(name: str, leaf) -> None:
-    """Raise if an argument is real: f would be called with another dtype than the user's."""
+    """Raise if an argument is real, since f would be called with a dtype that the user did not pass."""
     if leaf.dtype.kind != "c":
         raise TypeError(
             f"{name}: holomorphic=True requires complex arguments, got dtype {leaf.dtype}: pass x + 0j"

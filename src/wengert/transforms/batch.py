@@ -1,7 +1,7 @@
 """`wengert.vmap`: evaluates a function of one element on a batch of them.
 
-The function is called once on `Batch` objects (`wengert.transforms.stacked`); if it looks at single elements, a loop
-calls it for each.
+The function is called once on `Batch` objects (`wengert.transforms.stacked`). If it needs the value of a single
+element, for example in a branch, a loop calls it once per element.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from wengert.transforms.operators import Operator
 second = deferred("wengert.transforms.second")
 stacked = deferred("wengert.transforms.stacked")
 
-#: minimum number of elements for which a function that solves equations is compiled; compilation takes about as long
+#: minimum batch size for compiling a function that solves equations; compilation takes about as long as so many solves
 MIN_COMPILED = 64
 
 
 class Mapped(Operator):
-    """A function vectorised over a batch axis; takes its arguments, with that axis."""
+    """A function vectorised over a batch axis; takes the arguments of the function, stacked along that axis."""
 
     word = "vmap"
     options = ("in_axes", "out_axes")
@@ -43,7 +43,7 @@ class Mapped(Operator):
                 raise TypeError(f"{self.name}: {word} is an int, or a list, tuple or dict of them, not {axes!r}")
         self.in_axes = in_axes
         self.out_axes = out_axes
-        self._loops = False  # whether a call found that f looks at single elements
+        self._loops = False  # whether a call found that f must be called once per element
         self._compiled: Any = None  # this function compiled, if f solves equations; False if it does not
         self._solve_together: Any = None  # function for f that solves equations, see `Maker.solve_together`
         self.__wrapped__ = f
@@ -74,7 +74,7 @@ class Mapped(Operator):
         return self._stacked([f(*elements.arguments(i), **kwargs) for i in range(elements.size)], self.out_axes)
 
     def _may_gain(self, elements):
-        """Return whether one call on the whole batch may pay; a derivative only uses it if it calls a solver."""
+        """Return whether to try one call on the whole batch; for a derivative it only tells if f calls a solver."""
         is_derivative = isinstance(self.f, Operator) and self.f.is_derivative
         return not is_derivative or elements.size >= MIN_COMPILED or bool(running.get())
 
@@ -96,7 +96,7 @@ class Mapped(Operator):
         f, args = self.f, elements.together()
         try:
             with levels.lifting(maker):
-                while isinstance(f, Operator) and f.is_derivative:  # which refuses batches, unlike its function
+                while isinstance(f, Operator) and f.is_derivative:  # a derivative refuses batches, unlike its function
                     args = [args[0], *args[2:]] if isinstance(f, (JVP, second.HVP)) else args
                     f = f.f
                 y = rebound(f)(*args, **kwargs)

@@ -1,7 +1,7 @@
-"""Bounds the evaluation of a function by the number of jumps and calls of its Python code, and by their time.
+"""Aborts the evaluation of a function after a maximum number of jumps and calls of its Python code, or after a time.
 
-A loop that ends at one point need not end at a point nearby.  The events are those of `sys.monitoring`; before
-Python 3.12, and if debuggers and profilers use all of its tools, nothing is bounded.
+A loop that terminates at one point may run forever at a nearby one.  `sys.monitoring` counts the jumps and calls;
+before Python 3.12, or if debuggers and profilers occupy its tools, there is no limit.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 __all__ = ["TooLong", "bounded"]
 
 _MAX_EVENTS, _MAX_SECONDS = 5_000_000, 5.0
-_EVERY = 256  # number of events after which the time is read
-_TOOLS = 4, 3  # those that `sys.monitoring` reserves for no purpose
+_EVERY = 256  # the clock is read once per this many events
+_TOOLS = 4, 3  # tool ids that `sys.monitoring` leaves free for any use
 _NAME = __name__.partition(".")[0]
 
 
 class TooLong(BaseException):
-    """Ends an evaluation; a function that catches errors does not catch it."""
+    """Aborts an evaluation. Not an `Exception`, so that the evaluated function does not catch it."""
 
 
 class bounded:
-    """Block whose Python code in this thread raises `TooLong` after a number of jumps and calls, or after a time."""
+    """Context in which Python code of this thread raises `TooLong` after `limit` jumps and calls, or `seconds`."""
 
     def __init__(self, limit: int = _MAX_EVENTS, seconds: float = _MAX_SECONDS):
         self.limit, self.seconds = limit, seconds
@@ -39,7 +39,7 @@ class bounded:
             self._watch(self._counter())
             self.monitoring.set_events(self.tool, sum(self._events()))
 
-    def __exit__(self, *error: object) -> None:  # raises nothing, see `_counter`
+    def __exit__(self, *error: object) -> None:  # does not raise `TooLong`, see `_counter`
         if self.tool is not None:
             self.monitoring.set_events(self.tool, 0)
             self._watch(None)

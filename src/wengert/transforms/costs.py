@@ -1,6 +1,6 @@
 """Cost model that decides ``mode="auto"`` and ``sparse="auto"``.
 
-``python -m benchmarks.calibrate`` measures the constants and prints them next to these.
+``python -m benchmarks.calibrate`` measures the constants and prints them next to the current ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Costs:
 
 
 class SparseCosts:
-    """Costs of the plans of sparse derivatives, which are replayed."""
+    """Costs of sparse derivatives, which replay programs."""
 
     # in evaluations of f
     tangents: float = 1.0  # a replay with tangents
@@ -74,7 +74,7 @@ def reverse_cost(m: int, width: int = MAX_TANGENTS) -> float:
 
 
 def products_cost(columns: int, rows: int, shape: tuple[int, int], f: int) -> float:
-    """Cost of the products of a colouring with these numbers of seeds, in scalar operations; f takes `f` of them."""
+    """Cost of products with `columns` and `rows` seed vectors, in scalar operations; f itself takes `f` operations."""
     c, (m, n) = SPARSE_COSTS, shape
     return (units_cost(columns, 0, f) + c.call + c.seed * n if columns else 0.0) + (
         units_cost(0, rows, f) + c.call + c.seed * m if rows else 0.0
@@ -82,7 +82,7 @@ def products_cost(columns: int, rows: int, shape: tuple[int, int], f: int) -> fl
 
 
 def units_cost(columns: int, rows: int, f: int) -> float:
-    """Cost of products with unit vectors, either all columns or all rows, in scalar operations."""
+    """Cost of a replay with `columns` tangents or, if there are none, with `rows` cotangents, in scalar operations."""
     c = SPARSE_COSTS
     return f * (c.tangents + c.tangent * columns if columns else c.cotangents + c.cotangent * rows)
 
@@ -90,8 +90,8 @@ def units_cost(columns: int, rows: int, f: int) -> float:
 def least_compressed_time(f: float, width: int, nnz: int) -> float:
     """Lower bound of the time of a compressed Jacobian in nanoseconds.
 
-    f takes `f` nanoseconds and a row or column has up to `width` nonzeros. Each tangent costs half an evaluation of f:
-    a multiplication and an addition where f may evaluate a function.
+    f takes `f` nanoseconds and a row or column has up to `width` nonzeros. Each tangent is assumed to cost half an
+    evaluation of f, since it multiplies and adds where f may evaluate a function.
     """
     return SPARSE_COSTS.products + SPARSE_COSTS.read * nnz + f * (1.0 + 0.5 * width)
 

@@ -46,7 +46,7 @@ def primitive(f: Callable, jvp: Callable | str | None, vjp: Callable | None, spa
         return dispatch.apply(row, f, args, kwargs, evaluate)
 
     def evaluate(*values, **kwargs):
-        """Value as an array of floats; for values traced by an enclosing derivative, a traced value."""
+        """Return the value of f as floats; for arguments traced by an enclosing derivative, a traced value."""
         if var.holds_traced(values):
             return call(*values, **kwargs)
         y = f(*[plain_copy(x) for x in values], **kwargs)
@@ -159,9 +159,9 @@ class _MissingCotangent:
 
 
 class LinearMap:
-    """Linear map along the last axis, given by functions that map the rows of a matrix forward and transposed.
+    """Linear map along the last axis, given by two functions on the rows of a matrix: the map and its transpose.
 
-    It maps all directions of a sweep at once, in all modes, and within other derivatives.
+    It is differentiable in every mode, also in nested derivatives, and maps all directions of a sweep at once.
     """
 
     def __init__(self, forward: Callable, backward: Callable, name: str):

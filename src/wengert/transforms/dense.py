@@ -297,7 +297,7 @@ class Jacobian(Derivative):
         """Rows of one output, with the shape of the output and the structure of the arguments."""
         if len(shape) != 1:
             rows = [np.reshape(row, shape + row.shape[1:]) for row in rows]
-        rows = [row if row.ndim else row[()] for row in rows]      # scalars, as a scalar function returns
+        rows = [row if row.ndim else row[()] for row in rows]      # 0-d arrays become scalars
         return assemble_inputs(run, rows, self._single)
 
 
@@ -307,7 +307,7 @@ def rows(run, first, last, consume):
 
 
 def _of_type(matrix, dtype):
-    """A matrix in the dtype of the inputs unless it is complex, in C order unless it is traced."""
+    """Convert a matrix to the dtype of the inputs unless it is complex, and to C order unless it is traced."""
     dtype = matrix.dtype if matrix.dtype.kind == "c" else dtype
     if holds_traced(matrix):
         return matrix if matrix.dtype == dtype else matrix.astype(dtype)

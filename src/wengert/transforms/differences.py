@@ -1,4 +1,4 @@
-"""Presents a function as a function of one vector, with exact derivatives, finite differences and complex steps."""
+"""Exact derivatives and complex steps of a function whose arguments and results are flattened into vectors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wengert.transforms.dense import JVP, VJP, Gradient
 
 
 class Subject:
-    """A function and a point, as a function of one vector."""
+    """A function at a point, with its differentiated arguments and its results flattened into vectors."""
 
     def __init__(self, f, x, args, kwargs, argnums=0):
         self.f = f
@@ -96,7 +96,7 @@ class Subject:
 
 
 def joined(leaves, lead=0):
-    """Concatenate arrays into one vector of doubles, or into k of them along `lead` leading axes."""
+    """Flatten and concatenate arrays into a vector of doubles; the first `lead` axes of each array are kept."""
     dtype = complex if any(np.iscomplexobj(leaf) for leaf in leaves) else float
     parts = [np.reshape(np.asarray(leaf, dtype=dtype), (*np.shape(leaf)[:lead], -1)) for leaf in leaves]
     return np.concatenate(parts, axis=-1) if parts else np.zeros(0)
@@ -110,7 +110,7 @@ def parted(vector, shapes):
     return [vector[..., a:b].reshape((*lead, *shape)) for a, b, shape in zip(ends, ends[1:], shapes)]
 
 
-# ---- references that exact derivatives are compared with
+# ---- reference values for exact derivatives
 
 
 class ComplexSteps:

@@ -32,7 +32,7 @@ _HESSIANS = {
     "reverse": "reverse over reverse",
 }
 
-#: reports of solvers on their derivatives, as keys; None unless a derivative is explained
+#: reports by solvers on how they are differentiated, as dict keys; None unless `explain` is running
 _remarks: ContextVar[dict | None] = ContextVar("remarks", default=None)
 
 
@@ -44,7 +44,7 @@ def remark(make: Callable, *args: Any) -> None:
 
 @contextmanager
 def _collected() -> Iterator[dict]:
-    """Collect the reports of solvers, as keys."""
+    """Context manager that yields a dict whose keys are the reports made by solvers in the block."""
     found: dict = {}
     token = _remarks.set(found)
     try:
@@ -172,7 +172,7 @@ def explain(
 
 def _evaluated(known, args, kwargs):
     """Return the plan of a derivative, the shapes of inputs and outputs, and the entries and bytes of its tape."""
-    if isinstance(known, Hessian):  # may have been composed of two derivatives, of which no recording is left
+    if isinstance(known, Hessian):  # may be a composition of two derivatives, which keeps no recording
         known(*args, **kwargs)
         run = Gradient(known.f, known.argnums, has_aux=known.has_aux)._record(args, kwargs)
     else:
@@ -216,14 +216,14 @@ def _costs(word: str, n: int, m: int) -> dict:
 
 
 def _reached(f):
-    """Followed and other packages of the function inside operators."""
+    """Return the packages that the function inside the operators reaches, followed ones and others."""
     while isinstance(f, Operator):
         f = f.f
     return survey(f)
 
 
 def following(followed: dict, unfollowed: dict) -> list[str]:
-    """Return in words which packages are followed; nothing if the function reaches only one."""
+    """Return lines of text that say which packages are followed; none if the function reaches only one package."""
     texts = [f"{package}, {counted(count, 'function')}" for package, count in followed.items()]
     texts = texts if len(texts) > 1 or unfollowed else []
     return texts + [f"not {package}: {reason}" for package, reason in unfollowed.items()]

@@ -12,8 +12,8 @@ from wengert.core import frames
 from wengert.errors import FiniteDifferenceWarning, UnsupportedFunctionError
 from wengert.transforms.slopes import Slopes
 
-#: lower bounds on the magnitude of an argument that scales its step. The second, by which the step stays relative, is
-#: tried if the first fails, as close to a singularity
+#: the step is relative to the magnitude of an argument, but at least to this bound. The second bound, practically none,
+#: is tried if the first gives a large error, for example close to a singularity
 _SCALE_FLOORS = (0.01, 1e-300)
 
 #: estimated relative error above which the second bound is tried
@@ -73,7 +73,7 @@ class Slope:
         )
 
     def refuse(self, *args, **kwargs):
-        """Rule of this function, which raises: differences have no further derivatives."""
+        """Raise, as the derivative rule of this tangent: finite differences are not differentiated again."""
         raise UnsupportedFunctionError(
             f"{self.name} has first derivatives only, since they are finite differences: pass its rule as jvp= or "
             "vjp= of wengert.primitive for higher derivatives"

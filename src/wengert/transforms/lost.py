@@ -1,8 +1,8 @@
 """Detects results that lost their derivative, for example because a cache returns a value that a plain call stored.
 
-A key of a cache may be an integer, a text, a rounded number, or a comparison with a tolerance, all of which are
-piecewise constant, so that no single operation shows the loss.  It shows in the result: it carries no derivative,
-although plain calls at points nearby return other values, and those on both sides differ by about the distance.
+The key of a cache may be an integer, a string, a rounded number, or a comparison with a tolerance.  All of these are
+piecewise constant, so no single operation reveals the loss.  The result does: it carries no derivative, although plain
+calls at nearby points return other values, and these change about in proportion to the distance, on both sides.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from wengert.transforms.bounded import TooLong, bounded
 __all__ = ["check"]
 
 _OWN = f"{__name__.partition('.')[0]}."
-_STEPS = 2.0**-10, 2.0**-17  # relative distances: keys of caches are rounded more finely than one of them
-_MIN_RATIO, _MAX_RATIO = 1.5, 6.0  # of the changes at a step and at half of it: 2, or 4 at an extremum; 1 at a jump
-_NOISE = 1e-3  # change of the result from call to call, relative to that at a step: caches have tolerances
-_ALWAYS = 8  # the first results of a function without derivative that are checked; then the 16th, 32nd, ... are
+_STEPS = 2.0**-10, 2.0**-17  # relative distances; at least one exceeds the rounding of a cache key
+_MIN_RATIO, _MAX_RATIO = 1.5, 6.0  # of the changes over a step and over half of it: about 2, or 4 at an extremum; 1 at a jump
+_NOISE = 1e-3  # allowed difference of equal calls, relative to the change over a step; caches have tolerances
+_ALWAYS = 8  # number of results without derivative that are all checked; later only the 16th, 32nd, ...
 
 #: whether a function is being evaluated to check its result; derivatives inside it are not checked then
 _checks: contextvars.ContextVar = contextvars.ContextVar("wengert_checks", default=False)
@@ -39,11 +39,11 @@ _warned: dict = {}  # registry of `warnings` for the functions that have been wa
 
 
 def check(run: Any, f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool) -> None:
-    """Warn if a part of the result without derivative depends on the arguments at `positions`.
+    """Warn if a part of the result carries no derivative but depends on the arguments at `positions`.
 
     `run` is the recording of the call of f.
-    It evaluates f without derivatives, mostly at two points, since f is rarely the function of a derivative where its
-    result is constant; functions that call `stop_gradient` or `passive` mean what they return.
+    The check evaluates f without derivatives, at two points if the result is constant.
+    Results of functions that call `stop_gradient` or `passive` are not checked, since they are meant to be constant.
     """
     # If f is a derivative, the function that it differentiates was checked on its own.
     is_own = str(getattr(f, "__module__", "")).startswith(_OWN)
@@ -51,7 +51,7 @@ def check(run: Any, f: Callable, args: tuple, kwargs: dict, positions: tuple, ha
         return
     around = [level for recorder in levels.running.get() if (level := getattr(recorder, "level", recorder))]
     if levels.has_warned(run.level) or any(type(level) is Level and has_searches(level) for level in around):
-        return  # there is, or will be, a warning with another remedy
+        return  # another warning, with its own remedy, is or will be shown
     numbers = np.concatenate([[], *map(_numbers, run.outputs)])
     is_plain = np.concatenate([np.array([], bool), *map(_is_plain, run.outputs)])
     is_chosen = is_plain & np.isfinite(numbers)
@@ -64,7 +64,7 @@ def check(run: Any, f: Callable, args: tuple, kwargs: dict, positions: tuple, ha
     try:
         with np.errstate(all="ignore"), bounded():
             is_lost = _is_lost(_Plain(f, args, kwargs, positions, has_aux), numbers, is_chosen)
-    except (Exception, TooLong):  # f raises or does not end at a point nearby, or takes no plain values
+    except (Exception, TooLong):  # f raises or does not end at a nearby point, or does not take plain values
         return
     finally:
         levels.running.reset(token)
@@ -74,7 +74,7 @@ def check(run: Any, f: Callable, args: tuple, kwargs: dict, positions: tuple, ha
 
 
 class _Plain:
-    """Return the numbers that a function returns for plain arguments, with the arguments at `positions` scaled."""
+    """Evaluates a function with the arguments at `positions` moved by a relative step; returns a vector of numbers."""
 
     def __init__(self, f, args, kwargs, positions, has_aux):
         self.f, self.args, self.kwargs, self.positions, self.has_aux = f, args, kwargs, positions, has_aux

@@ -1,7 +1,7 @@
 """Base classes of operators on functions, such as `grad` and `jacobian`.
 
 `Operator` holds a function and the positions of its differentiated arguments.
-`Derivative` adds the value at the last point, from which the derivative there is computed without a new evaluation.
+`Derivative` adds `fun`, which caches its last evaluation of the function, so that the derivative there needs no other.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Derivative(Operator):
     word = "derivative"
     public = ("fun",)
     options = ("argnums", "with_value", "has_aux")
-    usual: ClassVar[dict] = {}  # values of options that the text of a derivative shows if they differ
+    usual: ClassVar[dict] = {}  # defaults of options; the repr shows an option that differs from its default
     holomorphic = False
 
     def __init__(self, f: Callable, argnums: Any = 0, value: bool = False, has_aux: bool = False):
@@ -129,9 +129,9 @@ class Derivative(Operator):
         self.with_value = value
         self._bare = self._bare and not value
         self._shared: _Shared | None = None  # last evaluation by `fun`
-        self._unused = 0  # recordings by `fun` that no derivative used, minus twice those that a derivative lacked
+        self._unused = 0  # recordings by `fun` that no derivative used, minus 2 for each one that a derivative lacked
         self._lock = allocate_lock()
-        self._n = self._size = -1  # input and output size for which `quick` was accepted; -1 is any
+        self._n = self._size = -1  # input and output size for which `quick` was accepted; -1: any
         self.__wrapped__ = f
         self.__name__ = self.__qualname__ = f"{self.word}_{name_of(f)}"
 
@@ -289,7 +289,7 @@ def _key_of(x):
 
 
 class _ById:
-    """Wraps an object for comparison by identity, and keeps it alive; only callables match, since others may change."""
+    """Compares an object by identity, and keeps it alive; only callables are equal, since others may change."""
 
     def __init__(self, x):
         self.x = x

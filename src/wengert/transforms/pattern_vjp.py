@@ -1,4 +1,4 @@
-"""Pullback of a function whose tangents come from opaque code: by columns of its Jacobian.
+"""Pullback of a function whose tangents come from opaque code, computed from columns of its Jacobian.
 
 If the pattern of the Jacobian is known, columns without a common row share a direction, as in Curtis, Powell and Reid
 (1974), On the estimation of sparse Jacobian matrices. doi:10.1093/imamat/13.1.117
@@ -35,7 +35,7 @@ class DependencePattern:
         self._checked: set[int] = set()
 
     def cotangent(self, tangent: Callable, i: int, ybar, y, x):
-        """Cotangent of argument `x`, the i-th; ``tangent(t)`` is the tangent of the result for its tangent `t`."""
+        """Cotangent of `x`, the i-th argument; ``tangent(t)`` maps a tangent of `x` to the tangent of the result."""
         if self.is_elementwise:
             dy = tangent(np.ones(np.shape(x), dtype=x.dtype))
             self._check(i, tangent, x, lambda v: var.plain(dy) * v)
@@ -51,7 +51,7 @@ class DependencePattern:
         return np.reshape(np.bincount(places, np.concatenate(parts), np.size(x)), np.shape(x)).astype(x.dtype)
 
     def _groups(self, i, m, n):
-        """For each direction, the rows of the nonzeros that it determines, and their columns."""
+        """For each direction, the rows and the columns of the nonzeros that it determines."""
         if self.patterns is None:
             return [(slice(None), np.array([j])) for j in range(n)]
         if i >= len(self.patterns) or self.patterns[i][0] != (m, n):

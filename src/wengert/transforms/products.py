@@ -122,7 +122,7 @@ def push(
 
 
 def resumed(f: Callable, tape, x, y, name: str, args: tuple, kwargs: dict, positions: tuple) -> Recording:
-    """Return the recording of an evaluation that `quick` began and could not finish."""
+    """Return the recording of an evaluation that the fast path `quick` began and could not finish."""
     run = Recording()
     run.name = name
     run.tape = tape
@@ -142,7 +142,7 @@ def resumed(f: Callable, tape, x, y, name: str, args: tuple, kwargs: dict, posit
 
 
 def _is_traced(y) -> bool:
-    """Return whether all of a leaf of a result carries a derivative."""
+    """Return whether every element of a leaf of the result carries a derivative."""
     return all(map(is_traced, y)) if isinstance(y, list) else is_traced(y)
 
 

@@ -38,7 +38,7 @@ from wengert.transforms.products import (
 modes = deferred("wengert.core.modes.second")
 
 #: bytes per sweep for the tangents and their adjoints, counted once for scalars and once for arrays. This may exceed a
-#: cache, because a scalar touches only the few directions it depends on, and matrix products gain from many
+#: cache: a scalar touches only the few directions it depends on, and matrix products are faster with many directions
 MAX_SWEEP_BYTES = 1 << 25
 
 def directions_at_once(run: Recording, m: int) -> int:
@@ -121,7 +121,7 @@ class Hessian(Derivative):
         return assemble_inputs(run, rows, self._single)
 
     def _rows(self, run, n):
-        """Products with all n unit vectors, the inputs concatenated."""
+        """Hessian with respect to the concatenated inputs, from products with all n unit vectors."""
         k = self.chunk or directions_at_once(run, n)
         rows = np.empty((n, n), dtype=np.result_type(*[x.dtype for x in run.inputs])) if k < n else None
         for first in range(0, n, k or 1):

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-#: size of the terms of an element that may cancel, relative to the largest element
+#: assumed size of the terms that cancel in an element, relative to the largest element
 CANCELLED = 1e-2
 
 
@@ -27,7 +27,7 @@ class Slopes:
         self.steps = 0.5 ** np.arange(3, 1 + max(8, round(-math.log2(5 * precision ** (1 / 3)))))
         found = [self._along(function, point, v, middle) for v in directions]
         self.values, self.errors, jumps, doubts = (np.stack(part) for part in zip(*found))
-        sizes = np.abs(middle)  # an element that cancels has the rounding errors of its terms
+        sizes = np.abs(middle)  # an element whose terms cancel has their rounding errors
         largest = np.max(sizes, initial=0.0, where=np.isfinite(sizes))
         self.noise = 8 * precision / self.steps[-1] * np.maximum(sizes, CANCELLED * largest)
         self.jumps = np.where(np.abs(jumps) > 10 * doubts + self.noise, jumps, 0.0)

@@ -22,7 +22,7 @@ from wengert.dependence import MATRIXWISE, SYSTEMS, Along, Contraction, Cumulati
 
 
 def _laid_out(v, strides):
-    """Copy a batch to memory so that each element has the layout of an array with these strides, element by element."""
+    """Copy a batch so that each of its elements has the memory layout of an array with these strides."""
     axes = 1 + np.argsort([-abs(step) for step in strides], kind="stable")
     return np.transpose(np.copy(np.transpose(v, (0, *axes)), order="C"), (0, *1 + np.argsort(axes)))
 
@@ -51,7 +51,7 @@ class Batch(Lifted):
 
     @property
     def __class__(self):
-        """Ends the attempt if user code asks for the type, since it may treat arrays and scalars differently."""
+        """Raise `NotBatchable` if user code asks for the type, since it may treat arrays and scalars differently."""
         if sys._getframe(1).f_globals.get("__name__", "").startswith("wengert."):
             return Batch
         raise NotBatchable
@@ -91,7 +91,7 @@ class Batch(Lifted):
         if is_copied and not var.plain(v).flags.c_contiguous:
             v = _laid_out(v, var.plain(self.v)[0][key].strides)
         is_number = np.ndim(v) == 1 and not any(part is Ellipsis for part in parts)
-        return Batch(np.copy(v) if is_number else v)  # indexing a scalar makes a copy, not a view
+        return Batch(np.copy(v) if is_number else v)  # a scalar read from an array is a copy, not a view
 
     def _store(self, key, value):
         key = _batched_index(key)
@@ -112,8 +112,8 @@ class Maker:
     """Creates arrays while a function runs on batches."""
 
     refused = spelled = None  # errors that were noted, see `wengert.core.levels.remember`
-    is_unbatchable = False  # whether an `NotBatchable` was raised
-    solve_together = None  # set by a solver that was called on a batch: how it solves for all elements
+    is_unbatchable = False  # whether `NotBatchable` was raised
+    solve_together = None  # set by a solver called on a batch: function that solves for all elements
 
     def __init__(self, size: int):
         self.size = size
@@ -259,7 +259,7 @@ def _with_batch_axis(row, size, args):
 
 
 def _broadcast(fun, row, args, kwargs):
-    """Apply an elementwise function; one whose row does not fit this number of arguments is not batched."""
+    """Apply an elementwise function, unless its row does not fit these arguments."""
     if row.fits is not None and not row.fits(*args, **kwargs):
         raise NotBatchable
     names = {"a_min": 1, "a_max": 2, **registry.positions.get(fun, {})}

@@ -20,7 +20,7 @@ from wengert.transforms.series import Maker, Series
 
 
 class Taylor(Operator):
-    """Taylor coefficients of a function along a line: of ``f(x + t v)`` in ``t``.
+    """Taylor coefficients in ``t`` of ``f(x + t v)``, a function along a line.
 
     The direction `v` and the order follow the first argument of the function.
     """
@@ -72,7 +72,7 @@ class Taylor(Operator):
         return restore(found)
 
     def _coefficients(self, leaf: Any, maker: Maker):
-        """Coefficients of a result along the first axis."""
+        """Stack the coefficients of a leaf of the result along a new first axis."""
         if isinstance(leaf, (list, tuple)):
             leaf = maker.array(leaf)
         if isinstance(leaf, Series):
