@@ -36,7 +36,7 @@ def cond_is_real() -> bool:
     return np.linalg.cond(np.ones((1, 1), complex), 1).dtype.kind == "f"
 
 
-#: Python functions with the same parameters as these C functions, which `inspect` reads slowly, and only since NumPy 2.4
+#: Python functions with the parameters of these C functions, which `inspect` reads slowly, and only since NumPy 2.4
 _WRITTEN_AS = {
     np.bincount: lambda x, /, weights=None, minlength=0: None,
     np.concatenate: lambda arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind": None,

@@ -350,7 +350,7 @@ def _copy_of(x):
 
 
 def _deep_copy_of(x, memo=None, **options):
-    """``copy.deepcopy``; the copies of arrays, also of those in containers and attributes, may receive traced values."""
+    """``copy.deepcopy``; copies of arrays, also of those in containers and attributes, may receive traced values."""
     memo, waiting, met = {} if memo is None else memo, [x], set()
     while waiting:
         item = waiting.pop()

@@ -1,4 +1,4 @@
-"""Complex operands of linear algebra: which of its rules hold for them unchanged (see `wengert.rules.complexes`)."""
+"""Declares which rules of linear algebra hold unchanged for complex operands (see `wengert.rules.complexes`)."""
 
 from __future__ import annotations
 

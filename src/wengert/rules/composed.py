@@ -272,7 +272,7 @@ def _trapezoid(y, x=None, dx=1.0, axis=-1):
 
 
 def complex_outside(fun, is_outside):
-    """Body of a function of ``numpy.emath``: complex where a real operand has no real value."""
+    """Body of a function of ``numpy.emath``, which makes a real operand complex where it has no real value."""
 
     def body(x):
         x = as_array(x)
@@ -298,7 +298,7 @@ def _emath_power(x, p):
 
 
 def _is_called_by_scipy():
-    """Return whether a function of SciPy calls NumPy here; none writes into the windows that it asks for."""
+    """Return whether SciPy makes the current call; its functions do not write into windows they request."""
     frame = sys._getframe(1)
     while frame is not None:
         package = frame.f_globals.get("__name__", "").partition(".")[0]

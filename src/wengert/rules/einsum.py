@@ -73,7 +73,7 @@ def einsum_labels(ndim, *args, optimize=False, dtype=None, order="K", casting="s
 #: Up to these sizes, direct sums are cheaper than the search for a contraction order: elements of two operands, and
 #: terms of the sum for more operands.
 MAX_DIRECT_SIZE, MAX_DIRECT_TERMS = 4096, 10_000
-#: up to this many elements in all, three operands have fewer terms than `MAX_DIRECT_TERMS`
+#: three operands with at most this many elements in total have fewer terms than `MAX_DIRECT_TERMS`
 FEW = 64
 
 
@@ -115,9 +115,9 @@ def strong_einsum(inputs, output, operands):
 
 
 def einsum_wrt(i, ybar, y, *args, optimize=False, dtype=None, order="K", casting="safe"):
-    """Contract the cotangent in place of operand i with the other operands.
+    """Contract the cotangent, which replaces operand i, with the other operands.
 
-    A letter that only this operand has was summed alone: its axis is restored with length 1 and broadcasts.
+    A letter that occurs in no other operand is summed over: its axis is restored with length 1 and broadcasts.
     A letter that occurs twice in it selects a diagonal: the cotangent is placed on that diagonal.
     """
     lead = leading(ybar, y)

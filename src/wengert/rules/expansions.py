@@ -15,7 +15,7 @@ import numpy as np
 
 from wengert.rules.shapes import ndim_of, shape_of
 
-#: order of a matrix up to which a linear system is solved by the inverse, whose partials are products of its elements
+#: maximum order of a matrix whose systems are solved by the inverse, since its partials are products of its elements
 MAX_INVERSE_ORDER = 5
 #: length of an axis up to which a product or accumulation over it is unrolled
 MAX_SLICES = 8

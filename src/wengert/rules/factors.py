@@ -33,7 +33,7 @@ from wengert.rules.shapes import leading, shape_of, unbroadcast
 
 # ---- Cholesky factors
 
-MAX_BLOCK_ORDER = 64  # order of diagonal blocks that the recursion no longer halves
+MAX_BLOCK_ORDER = 64  # maximum order of diagonal blocks that the recursion does not halve
 
 
 def cholesky_tangent(t, factor):
@@ -50,7 +50,7 @@ def cholesky_adjoint(factor, g):
 
 
 def pulled_to_matrix(factor, g, matmul):
-    """Return the result of `cholesky_adjoint`, by a given function for products of matrices.
+    """Compute `cholesky_adjoint` with the function `matmul` for products of matrices.
 
     The recursion over halves takes n^3 instead of 3 n^3 operations, in a few products of large matrices.
 
@@ -189,7 +189,7 @@ def qr_wrt_matrix(ybar, y, a, mode):
 
 
 def qr_along_matrix(t, y, a, mode):
-    """dQ = Q W + (1 - Q Q^H) dA R^-1 and dR = (Q^H dA R^-1 - W) R, with W skew-Hermitian such that dR is upper."""
+    """dQ = Q W + (1 - Q Q^H) dA R^-1 and dR = (Q^H dA R^-1 - W) R, with W skew-Hermitian and dR upper."""
     m, n = shape_of(a)[-2:]
     k = min(m, n)
     lead = leading(t, a)

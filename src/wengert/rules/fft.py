@@ -20,7 +20,7 @@ from wengert.rules.shapes import from_end
 
 
 def inverse_norm(norm):
-    """Return the norm= under which the inverse transform divides by the factor by which this transform divides."""
+    """Return the ``norm=`` for which the inverse transform has the scale factor that this one has with `norm`."""
     return {None: "forward", "backward": "forward", "forward": "backward"}.get(norm, norm)
 
 

@@ -40,7 +40,7 @@ def weighted_counts(weights, samples, bins, range):
 
 
 def counts_transpose(ybar, weights, samples, bins, range):
-    """Return the cotangent of the bin of each weight."""
+    """Return for each weight the cotangent of its bin."""
     edges = edges_of(samples, bins, range)
     counts = np.empty([len(bounds) - 1 for bounds in edges])
     return gather_from_source(ybar, np.reshape(bin_indices(samples, edges), np.shape(weights)), counts)

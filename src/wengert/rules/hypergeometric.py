@@ -69,7 +69,7 @@ def parameter_slope(family, position, a, b, c, z):
 
 
 def ratio(family, a, b, c):
-    """Return the factor of dF/dz = a b / c F(a + 1, b + 1; c + 1; z), without missing upper parameters."""
+    """Return a b / c, the factor in dF/dz = a b / c F(a + 1, b + 1; c + 1; z), without parameters that F lacks."""
     return (1.0, a, a * b)[family] / c
 
 

@@ -38,7 +38,7 @@ def check_increasing(xp):
 
 
 def outside_masks(x, xp):
-    """Masks of the x before the first point of the table and of those after the last."""
+    """Return masks of the x before the first point of the table, and of the x after the last one."""
     check_increasing(xp)
     return np.less(x, xp[0]), np.greater(x, xp[-1])
 
@@ -51,7 +51,7 @@ def intervals(x, xp):
 
 
 def as_row(x):
-    """Return a scalar as a 1-D array: in a program, an array of positions may vary, but a single one is a guard."""
+    """Return a scalar as a 1-D array: a program recomputes arrays of indices, but guards a single index."""
     return x if ndim_of(x) else reshaped(x, (1,))
 
 
@@ -191,7 +191,7 @@ def convolution_offset(a, v, mode):
 
 
 def correlation_offset(a, v, mode):
-    """As `convolution_offset`, where NumPy swaps the operands if the second is longer, so that the offset rounds up."""
+    """Like `convolution_offset`, but rounded up if the second operand is longer, since NumPy swaps them then."""
     shorter = min(np.size(a), np.size(v))
     return full_offset(a, v, mode, shorter // 2 if np.size(v) > np.size(a) else (shorter - 1) // 2)
 

@@ -69,7 +69,7 @@ def tolerance(dtype):
 
 
 def triangle_weights(a, UPLO):
-    """Return the weight of each element of a matrix of which NumPy reads one triangle, taking it to be Hermitian.
+    """Return the weight of each element of a matrix that NumPy takes to be Hermitian, reading only one triangle.
 
     If the matrix is Hermitian, both triangles get weight 1/2, so that the gradient is Hermitian too.
     """
@@ -84,7 +84,7 @@ def triangle_weights(a, UPLO):
 
 
 def hermitian_read(t, a, UPLO):
-    """Tangent of the Hermitian matrix that NumPy reads in one triangle of `a`."""
+    """Tangent of the Hermitian matrix that NumPy reads from one triangle of `a`."""
     t = strong(t, triangle_weights(a, UPLO))
     return t + adjoint(t)
 
@@ -132,7 +132,7 @@ def rounding(x):
 
 @locally_constant
 def size(x, axis):
-    """Return the largest absolute value along kept axes, for thresholds; constant for differentiation."""
+    """Return the largest absolute value along `axis`, which is kept; a constant for differentiation."""
     return np.max(np.abs(x), axis=axis, keepdims=True, initial=0)
 
 
@@ -241,7 +241,7 @@ def solve_triangular(a, b, is_lower):
 
 
 def is_small_system(a):
-    """Return whether a matrix is plain, so that its LAPACK loop can be called without the checks of `numpy.linalg`."""
+    """Return whether a LAPACK loop can be called on the matrix directly, without the checks of `numpy.linalg`."""
     return type(a) is np.ndarray and a.ndim == 2 and a.dtype == np.float64 and a.shape[0] == a.shape[1] > 0
 
 
@@ -296,7 +296,7 @@ def solutions(a, g, lead):
 
 
 def memoised(fun):
-    """Memoise `fun` of a cotangent and operands, which the pullbacks of several operands share.
+    """Memoise a function of a cotangent and operands that the pullbacks of several operands share.
 
     An entry is dropped when its cotangent is freed; every tape entry has a new cotangent in each sweep.
     """
@@ -324,7 +324,7 @@ def is_zero_cotangent(g):
 
 
 def as_columns(g, b):
-    """Return a 1-D right-hand side as a column; NumPy 2 takes any other for a stack of matrices."""
+    """Return a 1-D right-hand side as a column; NumPy 2 treats any other shape as a stack of matrices."""
     return g[..., None] if ndim_of(b) == 1 else g
 
 

@@ -228,7 +228,7 @@ def push_var(t, y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *
 def std_slope(y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=np._NoValue):
     """Return deviation / (count y), and 0 at the kink where all deviations are 0.
 
-    Equal elements may deviate from their rounded mean, with y as small: subtracting the mean of deviations cures that.
+    The rounded mean may give equal elements tiny deviations, and a tiny y: subtracting the mean deviation cures that.
     """
     spread = restore(y, a, axis, keepdims)
     deviation, count = deviations(a, axis, ddof, correction, where)

@@ -1,7 +1,7 @@
 """`scipy.integrate.solve_bvp` with derivatives of the solution.
 
-SciPy finds the mesh and the solution on plain values.  On that mesh the solution satisfies the equations of
-collocation, which define it as a function of traced values (`wengert.implicit.theorem`).
+SciPy finds the mesh and the solution on plain values.  On that mesh the solution satisfies the collocation equations,
+which define it as a function of traced values (`wengert.implicit.theorem`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wengert.implicit.theorem import check_replayable, implicit, in_derivative, 
 from wengert.scipy.initial_value import run_plain, vector
 from wengert.scipy.mirror import check_plain
 
-#: unknowns above which the Jacobian of the collocation equations is a sparse matrix
+#: number of unknowns above which the Jacobian of the collocation equations is sparse
 MAX_DENSE = 400
 
 _SIGNATURE = inspect.signature(scipy.integrate.solve_bvp)
@@ -36,13 +36,13 @@ def solve_bvp(fun: Callable, bc: Callable, x: Any, y: Any, p: Any = None, *other
     Parameters
     ----------
     fun, bc, x, y, p, *others, **options
-        Those of `scipy.integrate.solve_bvp`.
+        As for `scipy.integrate.solve_bvp`.
 
     Returns
     -------
     Bunch
-        SciPy's. Within a derivative ``y``, ``yp``, ``p``, ``sol`` and, if an end of the interval is traced, ``x`` are
-        functions of the ends of `x` and of all traced values that `fun` and `bc` read; the numbers are the same bits.
+        SciPy's result. In a derivative ``y``, ``yp``, ``p``, ``sol``, and ``x`` if an end of the interval is traced, are
+        functions of the ends of `x` and of all traced values that `fun` and `bc` read, with bit-identical values.
         The initial guesses have no influence.
 
     Raises
@@ -60,8 +60,8 @@ def solve_bvp(fun: Callable, bc: Callable, x: Any, y: Any, p: Any = None, *other
 
     Notes
     -----
-    The mesh is held fixed, relative to the interval, and the derivative is exact for the equations of collocation on
-    it; its error is of the order of `tol`, as that of the solution.
+    The mesh is held fixed relative to the interval. The derivative is exact for the collocation equations on this mesh,
+    and its error is of the order of `tol`, like that of the solution.
 
     References
     ----------
@@ -120,7 +120,7 @@ def _run(name, fun, bc, mesh, y, p, options):
 
 
 class _Collocation:
-    """The equations of collocation by cubic polynomials, at the middle of each interval of a mesh.
+    """Collocation equations for cubic polynomials, at the midpoint of each interval of a mesh.
 
     With a singular term the slopes are ``f(x, y) + S y / (x - a)``, and their limit at the start a is
     ``pinv(I - S) f(a, y)``, since S y vanishes there.
@@ -141,7 +141,7 @@ class _Collocation:
         return wnp.reshape(z[:n], self.shape), (z[n:],) if self.has_parameters else ()
 
     def slopes(self, x, y, p):
-        """Return the slopes at points between those of the mesh."""
+        """Return the slopes at points between mesh points."""
         found = from_list(rebound(self.fun)(x, y, *p))
         return found if self.S is None else found + self.S @ y / (x - self.mesh[0])
 

@@ -1,4 +1,4 @@
-"""Assignments and isotonic regression: the optimal choice is locally constant, and smooth values follow from it."""
+"""Assignments and isotonic regression: the optimal choice is locally constant, and results are computed from it."""
 
 import numpy as np
 import scipy.optimize

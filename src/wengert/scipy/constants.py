@@ -10,7 +10,7 @@ _copy = _copies.second_copy("scipy.constants._constants")
 for _name in ("convert_temperature", "lambda2nu", "nu2lambda"):
     _registry.composed(getattr(_constants, _name), vars(_copy)[_name])
 
-#: functions of names
+#: functions whose arguments are names of constants
 _PLAIN = frozenset("find precision unit value".split())
 
 _namespace.install("constants")

@@ -1,4 +1,4 @@
-"""Bounds and constraints of `minimize`: SciPy's classes, which here accept traced values, and their general form."""
+"""Bounds and constraints of `minimize`: SciPy's classes for traced values, and conversion to a common form."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _plain(value):
 
 
 def read_constraints(constraints: Any, x: np.ndarray, name: str) -> list[Constraint]:
-    """Return the constraints of `minimize` at the point `x` in their general form."""
+    """Convert the constraints of `minimize` to a common form; `x` is a point at which their elements are counted."""
     found = []
     for constraint in listed(constraints):
         if isinstance(constraint, scipy.optimize.LinearConstraint):
@@ -105,7 +105,7 @@ def listed(constraints: Any) -> list:
 
 
 def with_derivatives(constraints: Any, takes_hessians: bool) -> list:
-    """Return the constraints with exact derivatives in place of SciPy's defaults, finite differences and updates."""
+    """Return the constraints with exact derivatives instead of SciPy's finite differences and BFGS updates."""
     found = []
     for constraint in listed(constraints):
         if isinstance(constraint, dict) and constraint.get("jac") is None:
@@ -120,12 +120,12 @@ def with_derivatives(constraints: Any, takes_hessians: bool) -> list:
 
 
 def is_default_hessian(hess: Any) -> bool:
-    """Return whether a Hessian is the default of `NonlinearConstraint`, updates of an approximation."""
+    """Return whether a Hessian is the default of `NonlinearConstraint`, which is BFGS updates."""
     return type(hess) is scipy.optimize.BFGS and vars(hess) == vars(scipy.optimize.BFGS())
 
 
 def _weighted(f):
-    """Return the sum of the elements of a constraint function times multipliers, as a function of x and these."""
+    """Return a function of x and multipliers: the elements of f(x) times the multipliers, summed."""
 
     @functools.wraps(f, updated=())
     def weighted(x, multipliers):

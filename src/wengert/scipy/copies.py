@@ -59,7 +59,7 @@ def is_planned(name: str) -> bool:
 
 
 def copied(value: Any) -> Any:
-    """Return a function or class of a SciPy module as it is in the module's second copy."""
+    """Return the counterpart of a SciPy function or class in the second copy of its module, or `value` if none."""
     found = copy_of(value.__module__)
     for name in value.__qualname__.split("."):
         found = getattr(found, name, None)
@@ -78,7 +78,7 @@ def followed(fun: Callable) -> Callable:
 
 
 class LazyClass:
-    """Stands for a class of a second copy that is made when it is used."""
+    """Proxy for a class of a second copy, which is made when the class is first used."""
 
     def __init__(self, cls):
         self._wengert_of = cls
@@ -135,7 +135,7 @@ def _execute(name, names):
 
 
 def _build_class(module, body, name, *bases, **options):
-    """Make a class of the copy of a module, whose instances report the original class if it has instances."""
+    """``__build_class__`` for second copies: instances report the original class in ``__class__``."""
     original = vars(module).get(body.__qualname__)
     if type(original) not in (type, abc.ABCMeta) or issubclass(original, (tuple, BaseException)):
         return builtins.__build_class__(body, name, *bases, **options)
@@ -173,7 +173,7 @@ _DIFFERS = f"{_PRIVATE}differs"
 
 
 def _differs(x, constant):
-    """``x != constant`` in a test that skips an operation, such as a division by 1, which traced values need."""
+    """``x != constant`` in tests that skip an operation, such as a division by 1; a traced x never skips it."""
     return True if var.is_traced(x) else x != constant
 
 
@@ -181,7 +181,7 @@ _CLASS = f"{_PRIVATE}class"
 
 
 def _own_class(x):
-    """``x.__class__``, or the class of a copy itself."""
+    """``x.__class__``; for an instance of a second copy's class, that class."""
     return type(x) if issubclass(type(x), StandIn) else x.__class__
 
 
@@ -195,7 +195,7 @@ def _method_of_array(name, x, *args):
     return getattr(np, name)(x, *args) if is_plain else getattr(x, name)(*args)
 
 
-#: kinds of nodes without code below them
+#: types of AST nodes that contain no further code
 _LEAVES = (ast.Name, ast.Constant, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop, ast.alias)
 _FIELDS = {
     kind: tuple(name for name in kind._fields if name not in ("ctx", "op", "ops", "name", "id", "attr", "type_comment"))
@@ -205,7 +205,7 @@ _FIELDS = {
 
 
 def _made_differentiable(tree):
-    """Rewrite a module in place.
+    """Rewrite the syntax tree of a module in place.
 
     Builtins and classes of NumPy's scalars are renamed where they are called, and ``if x != 1``, ``a.dot(b)`` and
     ``x.__class__`` are replaced by calls of `_differs`, `_method_of_array` and `_own_class`.  Arrays count as
@@ -231,7 +231,7 @@ def _made_differentiable(tree):
 
 
 def _rewritten(node, calls):
-    """Return a statement or an expression, with its own part of `_made_differentiable` done."""
+    """Rewrite one node as described in `_made_differentiable`, but not its children."""
     kind = type(node)
     if kind is ast.Call:
         fun = node.func
@@ -350,7 +350,7 @@ def _is_array_api(name):
 
 
 def _apply_where(cond, args, f1, f2=None, /, *, fill_value=None, kwargs=None, xp=None):
-    """``array_api_extra.apply_where`` without selecting elements, so that a program can contain it."""
+    """``array_api_extra.apply_where`` that evaluates all elements, so that a program can contain it."""
     args = args if isinstance(args, tuple) else (args,)
     with np.errstate(all="ignore"):
         return np.where(cond, f1(*args, **kwargs or {}), fill_value if f2 is None else f2(*args, **kwargs or {}))
@@ -407,11 +407,11 @@ class _At:
 
 _UPDATES = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide, "power": np.power}
 _UPDATES |= {"min": np.minimum, "max": np.maximum}
-#: our versions of helpers that modules define or import
+#: replacements of helper functions that SciPy's modules define or import
 _HELPERS = dict.fromkeys(("is_numpy", "is_numpy_namespace"), lambda namespace: namespace is wengert.numpy)
 _HELPERS["array_namespace"] = lambda *arrays, **options: wengert.numpy
 _HELPERS["_get_nan"] = lambda *data, **options: np.float64(np.nan)
 _HELPERS |= {"apply_where": _apply_where, "at": _At, "_asarray_validated": _asarray_validated}
-_HELPERS["xp_capabilities"] = lambda *args, **options: lambda fun: fun  # it writes documentation
+_HELPERS["xp_capabilities"] = lambda *args, **options: lambda fun: fun  # it only adds documentation
 _HELPERS["sinc"] = lambda x, /, *, xp=None: np.sinc(x)
 _HELPERS |= {"_contains_nan": _contains_nan, "_lazyselect": _lazyselect}

@@ -1,7 +1,7 @@
 """`scipy.integrate.cubature` with exact derivatives: integrands that take many points of several variables at once.
 
 Traced limits become parameters of the integrand, by a map of the box to the unit cube.
-Jumps are looked for along lines parallel to the axes, through the smallest regions of the integral.
+Jumps are searched for along lines parallel to the axes, through the smallest regions of the subdivision.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ class _Box:
 
 
 class _Cubature(QuadVec):
-    """The integral of a `_Box`; the limits of `Integral` have no meaning."""
+    """The integral of a `_Box`; the limits of its `Integral` are not used."""
 
     def value(self, integrand, values, a, b):
         box, args, self.samples = integrand.first_parts(values)
@@ -55,7 +55,7 @@ class _Cubature(QuadVec):
         return (rows(np.reshape(y, (1, -1)))[0] if self.shape else np.float64(y),)
 
     def examined(self, integrand, values, a, b):
-        """Return the limits and the points of the partials; raise if a jump moves."""
+        """Return the limits and breakpoints for the partials; raise if a jump moves with the parameters."""
         box = _innermost(integrand).parts(values)[0]
         low, high = box.limits()
         points = self.options["points"] or []
@@ -96,7 +96,7 @@ class _Cubature(QuadVec):
         return result.estimate
 
     def _integrated(self, f, low, high, points):
-        """Integrate partials; their accuracy is relative to the integral of abs(f), since their own may vanish."""
+        """Integrate partials; the accuracy is relative to the integral of abs(f), since the integral may vanish."""
         options = {name: self.options[name] for name in _OPTIONS} | {"points": points}
         size = scipy.integrate.cubature(lambda x: abs(f(x)), low, high, **options | {"max_subdivisions": 1}).estimate
         options["atol"] = np.maximum(options["atol"], options["rtol"] * size)
@@ -123,7 +123,7 @@ def _innermost(integrand):
 
 @mirrors(scipy.integrate.cubature)
 def cubature(name, given):
-    """Partials are integrated at once; a compiled function calls it uncompiled."""
+    """All partials are integrated together. Compiled functions that call it run eagerly."""
     check_plain(name, "integral", given, "f", "a", "b", "args")
     f, args = given.pop("f"), given.pop("args")
     args = args if isinstance(args, tuple) else (args,)

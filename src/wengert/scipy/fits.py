@@ -1,6 +1,6 @@
 """`curve_fit` and `leastsq`: fits of parameters, with derivatives of the parameters and of their covariance.
 
-The parameters are a minimum of the sum of squares, see `wengert.scipy.minima`.  The covariance is the inverse of
+The parameters minimise the sum of squares, see `wengert.scipy.minima`.  The covariance is the inverse of
 ``J.T @ J`` with the exact Jacobian of the residuals at the minimum; its numbers are SciPy's.
 """
 
@@ -19,7 +19,7 @@ from wengert.scipy.minima import Minimum, loss_function
 from wengert.scipy.mirror import mirrors
 from wengert.scipy.results import traced_result
 
-#: SciPy's lower limit of the weights of residuals with a loss function
+#: SciPy's lower limit of the weights that a loss function gives to residuals
 EPS = np.finfo(float).eps
 
 
@@ -97,9 +97,9 @@ def _huber_slopes(z):
 
 
 def _covariance(residuals, x, is_scaled, loss="linear", scale=1.0):
-    """Return the covariance of least-squares parameters; scaled by the variance of the residuals if that is unknown.
+    """Return the covariance of least-squares parameters, if `is_scaled` times the variance of the residuals.
 
-    With a loss, SciPy scales the rows of the Jacobian such that it gives the Gauss-Newton Hessian.
+    With a loss, SciPy scales the rows of the Jacobian so that J^T J is the Gauss-Newton Hessian.
     """
     J, r = api.jacobian(residuals)(x), residuals(x)
     if loss != "linear":

@@ -1,7 +1,7 @@
 """Global minimisers: `differential_evolution`, `dual_annealing`, `shgo`, `basinhopping`, `direct` and `brute`.
 
-They return the best of many points.  Its derivative is that of the local minimum there, by the conditions of
-`wengert.scipy.minima`; a point that is no local minimum, as without a final local search, raises `ConvergenceError`.
+They return the best of many points.  Its derivative is that of the local minimum there, as in `wengert.scipy.minima`.
+If the point is not a local minimum, as may happen without a final local search, `ConvergenceError` is raised.
 """
 
 from __future__ import annotations

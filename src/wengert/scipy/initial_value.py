@@ -2,8 +2,8 @@
 
 SciPy integrates plain values; its accepted steps are then replayed on traced ones (`wengert.scipy.steps`).
 The returned numbers are SciPy's, to the last bit.
-Derivatives in the initial state and in parameters are those of the steps; derivatives in times follow from the
-differential equation, so that they do not depend on how smooth an interpolant is.
+Derivatives with respect to the initial state and to parameters are those of the steps; derivatives with respect to
+times follow from the differential equation, so that they do not depend on the smoothness of an interpolant.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from wengert.transforms.explain import remark
 
 _METHODS = {method.__name__: method for method in (RK23, RK45, DOP853, Radau, BDF, LSODA)}
 
-#: tolerances of a method that replaces LSODA, relative to LSODA's: steps do not control the error of the derivative,
-#: which is larger than that of the solution
+#: tolerances of a method that replaces LSODA, relative to LSODA's: step size control ignores the error of the
+#: derivative, which is larger than that of the solution
 SUBSTITUTE_TOLERANCE, MIN_TOLERANCE = 0.01, 1e-13
 
 #: evaluations of the right-hand side that an explicit method may take in place of LSODA, as a multiple of LSODA's
@@ -63,7 +63,7 @@ DEFAULT_MEMORY = "2GB"
 #: SciPy's default
 DEFAULT_ATOL = 1e-6
 
-#: difference of states, relative to their magnitude, for tangents that only control steps
+#: relative step of finite differences for tangents that are only used in step size control
 DIFFERENCE = 1e-7
 
 #: calls of the continuous solution, each an integration, before the steps are replayed instead
@@ -90,24 +90,24 @@ def solve_ivp(
     Parameters
     ----------
     fun, t_span, y0, method, t_eval, dense_output, events, vectorized, args, **options
-        Those of `scipy.integrate.solve_ivp`.
+        As for `scipy.integrate.solve_ivp`.
     memory : str or int
         Bytes that reverse mode may take for the steps of an explicit method, as a number or as in ``"200MB"``. If they
-        need more, blocks of steps are computed again when they are swept. Not with ``dense_output=True``, and without
-        `t_eval` the whole solution is stored.
+        need more, blocks of steps are recomputed when they are swept. It has no effect with ``dense_output=True``, and
+        without `t_eval` the whole solution is stored.
     sensitivity : {"auto", "forward", "discrete", "adjoint"}
-        How reverse mode computes first derivatives: by an integration with the tangents of all operands; by the adjoint
-        of the steps that were taken, which are controlled by one tangent; or by the adjoint differential equation,
-        which SciPy's `method` solves backwards along its continuous solution, with a quadrature for the parameters. By
-        default forward for up to four numbers, one with an implicit method, and otherwise discrete, which is faster
-        than the adjoint equation. Forward mode always takes tangents. `wengert.explain` reports the choice.
+        How reverse mode computes first derivatives. "forward": by an integration with the tangents of all operands.
+        "discrete": by the adjoint of the steps, whose size control includes one tangent. "adjoint": by the adjoint
+        differential equation, which SciPy's `method` solves backwards along its continuous solution, with a quadrature
+        for the parameters. "auto": "forward" for up to four scalars (one with an implicit method), else "discrete",
+        which is faster than "adjoint". Forward mode always uses tangents. `wengert.explain` reports the choice.
 
     Returns
     -------
     OdeResult
-        SciPy's. Within a derivative ``y``, ``sol``, ``t_events`` and ``y_events`` are functions of `y0`, of the ends of
-        `t_span`, of `t_eval`, and of all traced values that `fun` and `events` read, by `args` or from outside; the
-        numbers are the same bits.
+        SciPy's result. In a derivative ``y``, ``sol``, ``t_events`` and ``y_events`` are functions of `y0`, of the ends
+        of `t_span`, of `t_eval`, and of all traced values that `fun` and `events` read, by `args` or from outside; the
+        values are bit-identical.
 
     Raises
     ------
@@ -123,16 +123,16 @@ def solve_ivp(
 
     Notes
     -----
-    Derivatives come from an integration of the equations with their tangents, whose error counts in the control of
-    steps, so that they keep the tolerances that the solution keeps. It is by ``"DOP853"`` at 0.002 of the tolerances
-    for explicit methods, by ``"Radau"`` at 0.03 of them for implicit ones with up to 50 states, and by ``"DOP853"`` in
-    place of ``"LSODA"``, or by ``"Radau"`` where that finds the equations stiff.
+    Derivatives come from an integration of the equations together with their tangents. The error of the tangents
+    counts in the step size control, so derivatives meet the tolerances too. Explicit methods are replaced by
+    ``"DOP853"`` with 0.002 times the tolerances, implicit ones with up to 50 states by ``"Radau"`` with 0.03 times the
+    tolerances, and ``"LSODA"`` by ``"DOP853"``, or by ``"Radau"`` if the equations turn out to be stiff.
     A right-hand side that cannot be recorded, or takes more than 16 different combinations of branches, is replayed
     along such steps.
 
     Compiled functions integrate without Python. ``"LSODA"`` is SciPy's code, which calls the compiled right-hand side.
-    The number of events is part of a recording. Without `t_eval` only the last state is known, ``y[:, -1]``, and with
-    ``dense_output=True`` that at given times: each call of ``sol`` is an integration.
+    The number of events is part of a recording. In a compiled function without `t_eval`, only the last state,
+    ``y[:, -1]``, is available. With ``dense_output=True``, each call of ``sol`` is an integration.
 
     References
     ----------
@@ -174,13 +174,13 @@ def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *others: Any, **op
     Parameters
     ----------
     func, y0, t, args, *others, **options
-        Those of `scipy.integrate.odeint`.
+        As for `scipy.integrate.odeint`.
 
     Returns
     -------
     y : ndarray, shape (len(t), len(y0))
-        SciPy's. Within a derivative it is a function of `y0`, of `t`, and of all traced values that `func` reads, by
-        `args` or from outside; the numbers are the same bits.
+        SciPy's result. In a derivative it is a function of `y0`, of `t`, and of all traced values that `func` reads, by
+        `args` or from outside; the values are bit-identical.
     infodict : dict
         Only with ``full_output=True``.
 
@@ -235,7 +235,7 @@ def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *others: Any, **op
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", scipy.integrate.ODEintWarning)
         value, info = run_plain(run, func, prepare=OftenCalled)
-    if not info["message"].startswith(("Integration successful", "Nothing was done")):  # the latter of one time
+    if not info["message"].startswith(("Integration successful", "Nothing was done")):  # the second for a single time
         raise ConvergenceError(f"{name}: {info['message']} Change the tolerances, or integrate up to an earlier time")
     ends = times[0], times[-1]
     integration = _Integration(name, func, ends, y0, LSODA, call, time_last=not options["tfirst"])
@@ -535,7 +535,7 @@ class _Integration:
     # -- results
 
     def outputs(self, found, t_events, y_events):
-        """Return times and states at them, with the bits of SciPy's."""
+        """Return the output times and the states there, with the bits of SciPy's result."""
         if self.times is not None:
             t = self.times[: len(found.t)]
             return t, theorem.with_bits(found.y, self.at(t).T) if len(found.t) else found.y
@@ -601,7 +601,7 @@ class _Integration:
 
 
 class _TooMuchWork(Exception):
-    """An integrator needs more evaluations than it may."""
+    """An integrator has exceeded its limit of evaluations."""
 
 
 class Solution(StandIn, of=scipy.integrate.OdeSolution):
@@ -657,7 +657,7 @@ def vector(x):
 
 
 def run_plain(run, *functions, prepare=lambda f: f):
-    """Call `run`, outside of derivatives, with the functions on plain values; `prepare` wraps them if it may."""
+    """Call `run`, outside of derivatives, with the functions on plain values, wrapped by `prepare` if possible."""
     run = theorem.plain_solver(run)
     with caught(LevelError, TracedValueError):
         return run(*[prepare(stripped(f)) for f in functions])

@@ -9,8 +9,8 @@ that an integral is one operation on limits and values.  Its value is computed b
 contains the integral of the partials f_p, which is again such an operation: derivatives of any order and mode follow.
 The quadrature of the partials has an error control of its own.
 
-A reverse sweep evaluates the integrand again, after the function that integrates has run on.  So the integrand keeps
-the variables that it read; if it reads other state, which has changed, its values at two nodes differ, which raises.
+A reverse sweep evaluates the integrand again, when the function that integrates has run on.  So the integrand keeps
+the variables that it read.  If other state that it reads has changed, its values at two nodes differ, which raises.
 
 Invariants
 - An integrand holds no traced value, so that tapes may refer to it.
@@ -52,12 +52,12 @@ MAX_TANGENTS = 32
 class Integrand:
     """A function of x, ``f(x, *args)``, whose traced values are arguments.
 
-    With `is_batched`, f takes many points at once, along the first axis of x and of its result. `point` is the name of
-    the function that integrates, and a point where a function of one number may be traced. With `is_nested`, f
-    integrates, so that its partials are faster in C even if f is traced for one integral.
+    With `is_batched`, f takes many points at once, along the first axis of x and of its result. `point` is a pair: the
+    name of the integrating function, and a point at which f may be traced if it takes one number. With `is_nested`,
+    f itself integrates, so its partials are faster in C even if f is traced for a single integral.
     """
 
-    #: number of differentiations
+    #: number of times that the integrand has been differentiated
     order = 0
 
     def __init__(
@@ -85,10 +85,10 @@ class Integrand:
             self.native = native_alone(self.prepared(), values, later[1]) or self.native
 
     def first_parts(self, values: list) -> tuple[Callable, tuple, Samples | None]:
-        """Return the function, its arguments, and an object for samples, for the value of the integral.
+        """Return the function, its arguments, and a `Samples` object or None, to compute the value of the integral.
 
-        The first time the function shares its variables with the user's, which may assign them.  These variables may
-        come to hold traced values, so they are not kept, and later there are no samples.
+        The first time, the function shares its variables with the user's function, which may assign them.  They may
+        later hold traced values, so they are not kept: later calls use copies, and take no samples.
         """
         live, self.code.live = self.code.live, None
         return *self.parts(values, live), None if live is None else Samples()
@@ -138,7 +138,7 @@ class Samples:
         self.last: Any = None
 
     def of(self, f: Callable) -> Callable:
-        """Return `f` with its values noted."""
+        """Wrap `f` to note its first and last value."""
 
         def noted(x, *args):
             y = f(x, *args)
@@ -243,7 +243,7 @@ class Partials:
 
 
 def in_c(integrand: Integrand | Partials, values: list) -> Any:
-    """Return a context of the integrand at plain values as a C function, or of None; see `Native.at`."""
+    """Return a context that yields the integrand at plain values as a C function, or None; see `Native.at`."""
     if running.get() or var.holds_traced(values):
         return contextlib.nullcontext()
     return integrand.native.at(integrand.order, values)
@@ -290,7 +290,7 @@ def parted(p: Any, shapes: list) -> list:
 class Integral(OwnRule):
     """An integral as a differentiable function of its operands: the traced limits, then the values of the integrand.
 
-    The two `limits` are None where one is an operand. With `has_error`, the last element of the result is the error
+    Each of the two `limits` is None if it is an operand. With `has_error`, the last element of the result is the error
     estimate, which differs in each replay of a program.
 
     ``method.value(integrand, values, a, b)`` integrates the user's function and returns the result, a scalar or a 1-D

@@ -1,9 +1,9 @@
 """``scipy.integrate`` with functions that accept traced values.
 
-The fixed rules are SciPy's own code, run on traced values.  Adaptive quadrature has the derivatives of the integral
-(`wengert.scipy.quadrature`), solutions of initial value problems those of the accepted steps
-(`wengert.scipy.initial_value`), and those of boundary value problems follow from the equations of collocation
-(`wengert.scipy.boundary_value`).  Other solvers of differential equations refuse traced values.
+The fixed rules are SciPy's own code, run on traced values.  Adaptive quadrature is differentiated by Leibniz's rule
+(`wengert.scipy.quadrature`), initial value problems along the accepted steps (`wengert.scipy.initial_value`), and
+boundary value problems through the collocation equations (`wengert.scipy.boundary_value`).  Other solvers of
+differential equations refuse traced values.
 """
 
 import scipy.integrate as _plain

@@ -213,7 +213,7 @@ def _sproot(tck, mest=10):
 
 
 def _lagrange(x, w):
-    """Keep leading zero coefficients, which SciPy drops, since their derivatives may be nonzero."""
+    """``lagrange`` that keeps leading zero coefficients, unlike SciPy, since their derivatives may be nonzero."""
     x, w = (_dispatch.from_list(z) for z in (x, w))
     value = _scipy("lagrange")(_var.plain(x), _var.plain(w)).c
     found = _rules.lagrange_coefficients(x, w)
@@ -453,7 +453,7 @@ class RBFInterpolator(_radial.RBFInterpolator):
         return _namespace.with_value(found, self._plain(_plain(x)))
 
     def _from_neighbours(self, x):
-        """Interpolate at each point between its nearest data."""
+        """Interpolate at each point from its nearest data points."""
         points, values, count, options, smoothing = self._local
         places = _namespace.computed(lambda x: self._plain._tree.query(x, count)[1], x)
         found = []

@@ -15,7 +15,7 @@ import numpy as np
 
 from wengert.program.integration.jumps import CONTINUOUS, ROUNDING, bisected, difference, moves
 
-#: maximum number of subintervals that are examined, narrowest first, and of the ends of all subintervals
+#: maximum number of subintervals that are examined, narrowest first, and of ends of subintervals
 MAX_INTERVALS, MAX_ENDS = 12, 100
 
 #: distance from the limits that is not examined, as a fraction of the outermost subintervals
@@ -49,7 +49,7 @@ def breakpoints(intervals: np.ndarray) -> np.ndarray:
 
 
 def middle(a: float, b: float) -> float:
-    """Return the point in the middle of an interval, as adaptive rules map it."""
+    """Return the midpoint of an interval; of an infinite one, after the mapping that adaptive rules use."""
     if np.isfinite(a):
         return 0.5 * (a + b) if np.isfinite(b) else a + 1.0
     return b - 1.0 if np.isfinite(b) else 1.0

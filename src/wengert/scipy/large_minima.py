@@ -1,4 +1,4 @@
-"""Large constrained problems of `minimize` by trust-constr: sparse derivatives of one compiled recording.
+"""Large constrained problems of `minimize` by trust-constr: sparse derivatives from one compiled program.
 
 SciPy factorises the Jacobian of the constraints in each iteration. As a sparse matrix it takes much less time, and the
 program that computes it evaluates the common parts of objective and constraints once.
@@ -22,10 +22,10 @@ MIN_PROGRAM_SIZE = 200
 
 
 def use_program(arguments: dict) -> bool:
-    """Replace functions in the arguments of `minimize` that have no derivatives by functions of a program.
+    """Replace functions without derivatives in the arguments of `minimize` by those of a program.
 
-    Return False, with the arguments unchanged, if the problem is small, if it has derivatives or other options of its
-    own, or if a function cannot be compiled.
+    Return False, with the arguments unchanged, if the problem is small, if derivatives or options for them are given,
+    or if a function cannot be compiled.
     """
     constraints = listed(arguments.get("constraints") or ())
     linear = scipy.optimize.LinearConstraint
@@ -36,7 +36,7 @@ def use_program(arguments: dict) -> bool:
         return False
     if "sparse_jacobian" in (arguments.get("options") or {}):
         return False
-    from wengert.scipy.nonlinear_program import nlp  # slow to import, as all of programs
+    from wengert.scipy.nonlinear_program import nlp  # slow to import, like all of `wengert.program`
 
     args = arguments.get("args", ())
     args = args if isinstance(args, tuple) else (args,)

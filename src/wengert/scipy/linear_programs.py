@@ -23,7 +23,7 @@ from wengert.scipy.results import traced_result, without
 #: largest distance of a constraint on fixed variables from its limit, relative to its terms, that counts as zero
 AT_LIMIT = 1e-9
 
-#: what to do about the statuses of problems without a solution
+#: messages for problems without a solution, by SciPy's status
 NO_SOLUTION = {
     2: "the problem is infeasible, so that it has no derivative: no point satisfies all constraints and bounds. Relax "
     "them, or let slack variables satisfy them, with a price in the objective",
@@ -39,8 +39,8 @@ DEPENDENT = 1e-12
 def linprog(call):
     """The objective, constraints and bounds may be traced. Integer variables have derivative zero.
 
-    The solution must be unique, and so must the multipliers of traced constraints and bounds. Slacks and marginals have
-    derivatives too, these if they are unique.
+    The solution must be unique, and so must the multipliers of traced constraints and bounds. Slacks have derivatives
+    too, and so have marginals if they are unique.
     """
     if call.traced:
         check_plain(call.name, "solution", call.arguments, "c", "A_ub", "b_ub", "A_eq", "b_eq", "bounds")
@@ -134,9 +134,9 @@ def _distance(limits, values):
 
 
 def _differentiated(call: Any, found: Any, bounds: Any, constraints: list) -> tuple[Any, Minimum | None]:
-    """Return the result with a solution that carries derivatives, and the minimum over variables that are no integers.
+    """Return the result with a solution that carries derivatives, and the `Minimum` over the continuous variables.
 
-    The latter has the attribute `has_marginals`: whether its multipliers are unique and those of all constraints.
+    The attribute `has_marginals` of the latter tells whether its multipliers are unique and cover all constraints.
     """
     if found.x is None or not found.success:
         if found.status in NO_SOLUTION:
@@ -171,10 +171,10 @@ def _differentiated(call: Any, found: Any, bounds: Any, constraints: list) -> tu
 
 
 def _independent(name, constraints):
-    """Return the constraints without equations that follow from others.
+    """Return the constraints without equations that are linear combinations of others.
 
-    This changes no solution if these equations are constant: traced ones may contradict each other as soon as their
-    values change, so that there is no solution, and no derivative.
+    This changes no solution if the equations are constant. Traced ones raise, since they may contradict each other as
+    soon as their values change; then there is no solution, and no derivative.
     """
     rows = [
         (k, i, plain_copy(c.A)[i], holds_traced((c.A, c.lb, c.ub)))
@@ -221,7 +221,7 @@ def _fixed(integrality, x):
 
 
 def _on_free(name, constraint, held, free):
-    """Return a constraint on the free variables, or None if it has none and cannot change."""
+    """Return the part of a constraint on the free variables; None if there is none and the constraint holds nearby."""
     A = dense(constraint.A)
     shift = A @ held
     low = constraint.lb - shift

@@ -88,7 +88,7 @@ _TAKES_BOUNDS = (*_TAKES_CONSTRAINTS, "nelder-mead", "l-bfgs-b", "tnc", "powell"
 #: status by which a method of `minimize` reports that its line search finds no decrease, as at a minimum up to rounding
 _STALLED = {"bfgs": 2, "cg": 2, "newton-cg": 2, "l-bfgs-b": 2, "slsqp": 8, "tnc": 4}
 
-#: gradient of the Lagrangian, relative to its largest term or 1, at which such a point is accepted: SciPy's tolerance
+#: largest gradient of the Lagrangian, relative to its largest term or 1, at which a stalled search has converged
 STALLED_SLOPE = 1e-5
 
 #: violation of a constraint, relative to max(abs(x), 1), above which the error of a failed solver names it
@@ -179,8 +179,8 @@ class Minimum:
 
     The solution `x` has the bits of `found`. It `is_free` if no bound or constraint is active, and `is_degenerate` at a
     vertex of a linear program where more constraints than variables are active. With `has_value`, `refusal` is the
-    `WeaklyActive` that says why the solution has no derivative, where the minimum value still has one of first order;
-    else None.
+    `WeaklyActive` error that says why the solution has no derivative although the minimum value has a first one; else
+    None.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class Minimum:
         self.has_value, self.is_linear, self.refusal = has_value, is_linear, None
         self.is_free, self.is_degenerate, self.conditions, self.side = True, False, None, None
         n = found.x.size
-        if not is_linear:  # for these, the caller knows more about the elements of bounds
+        if not is_linear:  # linear programs check their bounds themselves
             check_bounds(call.name, bounds)
         low, high = optimality.ends_of_bounds(bounds, n)
         constraints = read_constraints(constraints, found.x, call.name) if constraints else []
@@ -287,7 +287,7 @@ class Minimum:
         )
 
     def multipliers(self) -> tuple[Any, Any]:
-        """Return the derivatives of the value in the active bounds of variables, and in the limits of constraints."""
+        """Return the derivatives of the value with respect to active bounds and to limits of constraints."""
         n, conditions = self.found.x.size, self.conditions
         given = self.unknowns[conditions.n_free :]
         placed = np.eye(self.side.size - n)[:, self.side[n:] != 0] @ given

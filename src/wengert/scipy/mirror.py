@@ -300,9 +300,9 @@ class Call:
         return arguments
 
     def _original(self, arguments):
-        """Call SciPy's function with arguments by name, where it takes them by name.
+        """Call SciPy's function; arguments are passed by name unless they are positional-only.
 
-        Constant arrays that followed code has made, which traced values may be stored in, become plain ones.
+        Clean arrays, made by followed code to store traced values in, become plain ones.
         """
         arguments = {key: plain_copy(value) if is_var(value) else value for key, value in arguments.items()}
         first = [arguments.pop(key) for key, p in self.parameters.items() if p.kind is p.POSITIONAL_ONLY]
@@ -364,7 +364,7 @@ class Call:
         return self._state.correction <= CONVERGED_CORRECTION
 
     def fail(self, text: str, cause: Exception | None = None) -> None:
-        """Raise or warn according to `on_failure`; always raise if an exception took the place of a result."""
+        """Raise or warn according to `on_failure`; always raise if SciPy raised an exception."""
         text = f"{self.name} has not converged. {' '.join(text.split()).rstrip('.')}"
         if cause is not None or self.options["on_failure"] == "raise":
             raise ConvergenceError(
@@ -421,7 +421,7 @@ def _unknown(x, y, by_elements):
 
 
 class _NotRebound:
-    """A method that code rebinding leaves unchanged, because it rebinds the function that it calls by itself."""
+    """A method that code rebinding leaves unchanged, because it rebinds the function it calls itself."""
 
     def __init__(self, method: Callable):
         self.method = method
@@ -431,7 +431,7 @@ class _NotRebound:
 
 
 class Value:
-    """The user's function of the unknowns alone; traced if it reads traced values."""
+    """The user's function with all further arguments bound; its value is traced if it reads traced values."""
 
     def __init__(self, f: Callable, args: tuple, kwargs: dict, has_derivatives: bool, name: str):
         self.f, self.args, self.kwargs, self.has_derivatives, self.name = f, args, kwargs, has_derivatives, name
@@ -487,7 +487,7 @@ class _MetTraced(Exception):
 
 
 class _Probe:
-    """A function passed to SciPy as it is: ends the run if it returns a traced value."""
+    """A function passed to SciPy that ends the run if it returns a traced value."""
 
     def __init__(self, f: Callable, met: list):
         self.f = self.__wrapped__ = f
@@ -503,7 +503,7 @@ class _Probe:
 
 
 def check_plain(name: str, result: str, given: dict, *traceable: str) -> None:
-    """Raise if an argument other than the `traceable` ones holds a traced value: `result` has no derivative in it."""
+    """Raise if an argument other than the `traceable` ones holds a traced value."""
     for key, value in given.items():
         if type(value) not in _PLAIN and key not in traceable and stripped(value) is not value:
             raise TracedValueError(

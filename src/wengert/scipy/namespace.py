@@ -45,7 +45,7 @@ def install(name: str) -> None:
 
 
 def install_later(name: str) -> None:
-    """Load the module ``wengert.scipy.<name>``, which installs itself, when followed code first meets SciPy's."""
+    """Load the module ``wengert.scipy.<name>``, which installs itself, when followed code first uses SciPy's."""
     load = functools.partial(importlib.import_module, f"wengert.scipy.{name}")
     registration.register_later(f"scipy.{name}", load)
 
@@ -65,7 +65,7 @@ def replace(name: str, values: dict[str, Any]) -> None:
 
 
 def replace_later(name: str, module: str, homes: str) -> None:
-    """Call `replace` with ``REPLACED`` of a module of ours when a member of SciPy's modules `homes` is first met."""
+    """Call `replace` with the dict ``REPLACED`` of `module` when a member of SciPy's modules `homes` is first met."""
 
     def install():
         replace(name, importlib.import_module(module).REPLACED)
@@ -75,20 +75,20 @@ def replace_later(name: str, module: str, homes: str) -> None:
 
 
 def _is_later(value, package):
-    """Return whether a value, its class or a base class belongs to a module in a package that is registered later."""
+    """Return whether a value, its class or a base class is from a module of a package that is registered later."""
     homes = {registration.module_of(x) for x in (value, *(value if isinstance(value, type) else type(value)).__mro__)}
     return any(home.startswith(f"{package.__name__}.") for home in homes & registration.deferred.keys())
 
 
 def _missing_name(original, ours, word):
-    """Return what a mirror does not define, or not yet since the registration of its module is deferred."""
+    """``__getattr__`` of a mirror, for names that it does not define, or whose registration is deferred."""
     value = _original_name(original, word)
     registration.is_registered(value)
     return vars(ours).get(word, value)
 
 
 def _original_name(original, word):
-    """Return a member of a SciPy module; modules are those that second copies see."""
+    """Return a member of a SciPy module; for a module, the replacement that second copies see."""
     value = getattr(original, word)
     return replaced_module(value) if isinstance(value, types.ModuleType) else value
 

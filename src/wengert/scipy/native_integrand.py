@@ -1,8 +1,8 @@
-"""Integrands within programs as C functions, and their partial derivatives.
+"""Programs of integrands and of their partial derivatives, which quadrature calls as C functions.
 
-The integrand is traced at an unknown point, within the recording of the function that integrates.  If it reads nothing
-but the operands of the integral, and is continuous, its program and those of its partials take its place whenever the
-integral is evaluated; else SciPy calls the Python function.
+The integrand is traced at an unknown point, within the recording of the function that integrates.  If it is continuous
+and reads nothing but the operands of the integral, these programs replace it whenever the integral is evaluated.
+Otherwise SciPy calls the Python function.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from wengert.program.tracing.trace import recording
 #: highest order of partial derivatives with programs, and maximum number of elements of the result
 MAX_ORDER, MAX_ELEMENTS = 2, 4096
 
-#: number of callbacks of a program that are kept
+#: maximum number of idle callbacks that are kept for a program
 MAX_SPARE = 4
 
 _FLOAT = np.dtype(float)
@@ -48,9 +48,8 @@ _REFUSALS = (*REFUSALS, NonSmoothError)
 def native(f: Callable, values: list, x: float, name: str) -> Native | None:
     """Return the programs of an integrand and its partials; None if there are none.
 
-    `f` is the integrand as a function of x, on traced values, with one number as its result; it is traced at `x`.
-    `values` are the traced values of the recording, all that f may read, and `name` that of SciPy's function, for
-    messages.
+    `f` is the integrand, a function of x that reads traced values and returns one number; it is traced at `x`.
+    `values` are the only traced values of the recording that f may read; `name` is SciPy's function, for messages.
     """
     around = recording.get()
     if around is None or around.exact or any(var.level_of(value) is not around.tape.level for value in values):
@@ -69,9 +68,9 @@ def native(f: Callable, values: list, x: float, name: str) -> Native | None:
 
 
 def _of_known(part, code, known):
-    """Return the IR of a slice, whose one input holds the unknown and all known values; None if it reads others.
+    """Return the IR of a slice with one input, the concatenated unknown and known values; None if it reads others.
 
-    Known values may be parts of other arrays, from which the slice reads.
+    The slice may read known values as parts of other arrays.
     """
     given = (part.start, *known)
     kinds = [kind_of(code, v) for v in given]
@@ -108,9 +107,9 @@ def _of_known(part, code, known):
 
 
 def native_alone(prepared: Callable, values: list, x: float) -> Native | None:
-    """Return the programs of an integrand outside recordings; everything else that it reads is constant there.
+    """Like `native`, but outside of recordings, where everything except x and `values` is constant.
 
-    ``prepared(values)`` is the function of x.
+    ``prepared(values)`` returns the integrand as a function of x.
     """
     shapes = [np.shape(value) for value in values]
 
@@ -189,7 +188,7 @@ def _gradient(program):
 
 
 class Nothing:
-    """Stands for `Native` where there is no program."""
+    """Replaces `Native` if there is no program."""
 
     def is_continuous(self, order: Any) -> bool:
         return False

@@ -15,7 +15,7 @@ _ndimage = _rules.ndimage
 
 
 class _NumPy(_types.ModuleType):
-    """`wengert.numpy`, where no arrays share memory: the formulas compute their result before they store it."""
+    """`wengert.numpy` in which arrays never share memory, since formulas compute a result before they store it."""
 
     def __getattr__(self, name):
         return getattr(_numpy, name)

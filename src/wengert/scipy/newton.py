@@ -27,7 +27,7 @@ MESSAGES = {
 
 
 class Newton:
-    """The method with its options, for equations that are programs and for functions."""
+    """Newton's method with its options, for equations given as programs or as Python functions."""
 
     #: whether it uses sparse Jacobians
     takes_sparse = True
@@ -88,7 +88,7 @@ def factorised(matrix: Any) -> Callable | None:
 
 
 def _sparse_band(matrix):
-    """Return the factors of a sparse matrix as a band, or None if it has no narrow one."""
+    """Return the factors of a sparse matrix as a band, or None if the band is too wide."""
     n, offsets = matrix.shape[0], matrix.row - matrix.col
     below, above = int(offsets.max(initial=0)), int(-offsets.min(initial=0))
     if below + above > MAX_BAND * n:

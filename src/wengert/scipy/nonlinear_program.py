@@ -1,8 +1,8 @@
 """`nlp`: a nonlinear program with exact sparse derivatives, in the forms that solvers take.
 
 Objective and constraints are one function h(x) = (f(x), g(x)).  Its value is one compiled program, and so are its
-sparse Jacobian, whose first row is the gradient, and the Hessian of the Lagrangian w @ h(x), so that f and g share what
-they have in common.
+sparse Jacobian, whose first row is the gradient, and the Hessian of the Lagrangian w @ h(x), so that f and g share
+their common subexpressions.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def nlp(
 class NonlinearProgram:
     """Values and derivatives of an objective and of constraints; made by `wengert.nlp`.
 
-    A triangle of the Hessian and the Jacobian are returned as the values of their nonzeros, at the positions that
-    `hessianstructure` and `jacobianstructure` return.
+    The Jacobian and the lower triangle of the Hessian are returned as the values of their nonzeros, at the positions
+    that `jacobianstructure` and `hessianstructure` return.
 
     Attributes
     ----------
@@ -350,6 +350,6 @@ def _name_of(f):
 
 
 def _followed(function, name):
-    """Return a function as if it belonged to the user's program: code of wengert is not followed."""
+    """Copy a function so that it appears to be the user's, since wengert's own code is not followed."""
     space = {"__builtins__": builtins, "__name__": "__main__"}
     return types.FunctionType(function.__code__, space, name, None, function.__closure__)

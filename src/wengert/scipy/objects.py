@@ -1,4 +1,4 @@
-"""Conversion of objects of SciPy's classes, and of classes of the user that derive from these, to ours."""
+"""Converts objects of SciPy's classes, and of the user's subclasses of them, to the classes of this package."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wengert.scipy.standin import ORIGINALS, is_stand_in
 
 
 def register_objects(*names: str) -> None:
-    """Let followed code see instances of SciPy classes, given by dotted names, as those of their second copies."""
+    """Let followed code see instances of SciPy classes, given by dotted names, as instances of second copies."""
     for name in names:
         module, _, word = name.rpartition(".")
         cls = getattr(importlib.import_module(module), word, None)
@@ -35,7 +35,7 @@ def register_conversion(cls: type, convert: Callable[[Any], Any], has_subclasses
 
 @functools.cache
 def derived(cls: type) -> type:
-    """Return a version of a subclass of a SciPy class that derives from the stand-in of the latter."""
+    """Return a version of a subclass of a SciPy class that derives from the stand-in of the SciPy class."""
     if (found := _stand_in(cls)) is not None:
         return found
     if all(_stand_in(base) is None for base in cls.__mro__):
@@ -47,7 +47,7 @@ def derived(cls: type) -> type:
 
 
 def _stand_in(cls):
-    """Return the class of ours that stands for a class of SciPy, or None."""
+    """Return the stand-in of a SciPy class, or None."""
     if id(cls) in registration.CLASSES and is_stand_in(found := follow.REGISTERED[id(cls)][1]):
         return found
     copy = copy_of(cls.__module__)
@@ -63,7 +63,7 @@ def _with_followed_methods(cls):
 
 
 def _followed_body(cls, cell):
-    """Return the attributes of a class, with methods that follow its own, whose ``super()`` looks beyond `cell`."""
+    """Return the attributes of a class with its methods followed; `cell` holds the class for their ``super()``."""
     return {
         name: _ClassValue(vars(cls), name) if _is_state(name, value) else _followed_attribute(value, cell)
         for name, value in vars(cls).items()
@@ -77,7 +77,7 @@ def _is_state(name, value):
 
 
 class _ClassValue:
-    """Reads an attribute of a class, which may have changed, for another class."""
+    """Descriptor that returns the current value of an attribute of another class."""
 
     def __init__(self, space, name):
         self._space, self._name = space, name
@@ -98,7 +98,7 @@ def _followed_attribute(value, cell):
 
 
 def _method(f, cell):
-    """Return a method that follows `f`, whose ``super()`` looks beyond the class in `cell`."""
+    """Return a method that follows `f`; `cell` holds the class for its ``super()``."""
     cells = tuple(
         cell if name == "__class__" else old for name, old in zip(f.__code__.co_freevars, f.__closure__ or ())
     )
@@ -115,7 +115,7 @@ def _method(f, cell):
 def recast(value: Any, memo: dict[int, Any] | None = None) -> Any:
     """Return a copy of an object in which SciPy classes, also those of attributes, are replaced by their copies.
 
-    `memo` holds copies by the identity of what they copy, since objects may hold their own methods.
+    `memo` maps the ids of originals to copies, since objects may hold their own methods.
     """
     memo = {} if memo is None else memo
     if id(value) in memo:
@@ -141,7 +141,7 @@ def recast(value: Any, memo: dict[int, Any] | None = None) -> Any:
 
 
 def _recast_class(kind):
-    """Return the class of a copy of an instance of `kind`, or None if it needs none."""
+    """Return the class to which `recast` converts instances of `kind`, or None if it does not convert them."""
     copy = copy_of(kind.__module__)
     if copy is not None and isinstance(found := vars(copy).get(kind.__name__), type):
         return found

@@ -1,9 +1,9 @@
-"""Functions that a solver of SciPy calls many times: they become programs with the same bits once that pays.
+"""Functions that a SciPy solver calls many times: they are compiled to bit-identical programs once that pays.
 
 A solver on plain values spends most of its time in Python code of small functions. `OftenCalled` calls its function
 until this has taken about as much time as compilation will, and compiles it then: at most about twice the time of the
 better choice, whatever the number of calls (ski rental: Karlin, Manasse, Rudolph and Sleator (1988), Competitive snoopy
-caching. doi:10.1007/BF01762111). Programs are exact, so that it decides nothing about the bits of a solution.
+caching. doi:10.1007/BF01762111). Programs are exact, so the solution does not depend on when this happens.
 """
 
 from __future__ import annotations
@@ -54,5 +54,5 @@ class OftenCalled:
 
 
 def _is_watched():
-    """Return whether an observer sees which code runs, or code handles its floating-point errors."""
+    """Return whether code is observed, or handles floating-point errors, which a replay would change."""
     return is_observed() or any(mode in ("raise", "call", "log", "print") for mode in np.geterr().values())

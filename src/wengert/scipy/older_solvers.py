@@ -1,7 +1,7 @@
 """SciPy's older interfaces to minimisers and to quasi-Newton methods: `fmin` and its relatives, `brent`, `broyden1`.
 
-Their results are points, or tuples of a point, a value and counts; points and values have the derivatives of
-`wengert.scipy.minima` and of the equations.
+Their results are points, or tuples of a point, a value and counts.  Points and values are differentiated as minima
+(`wengert.scipy.minima`) or as roots of the equations.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def fmin_cobyla(call):
 
 
 def _alone(call):
-    """Return the objective; unless a gradient is given, it returns its own gradient as well."""
+    """Return the value of the objective, whose function also returns the gradient unless one is given."""
     with_gradient = call["fprime"] is None and not call["approx_grad"]
     return Value(call["func"], call.value.args, {}, with_gradient, call.name)
 

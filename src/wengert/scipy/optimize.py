@@ -166,7 +166,7 @@ def _plain_equations(call, n):
 
 
 def _traced_equations(call, n):
-    """As above, on plain values within a derivative; also return the Jacobian as `wengert.implicit.root` expects it."""
+    """Like `_plain_equations`, within a derivative; also return the Jacobian as `wengert.implicit.root` expects it."""
     given, args = call["jac"], call.residual.args
     jac = "dense" if n < MIN_SPARSE else api.jacobian(call.residual, sparse="auto")
     if callable(given):

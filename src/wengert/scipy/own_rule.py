@@ -1,4 +1,4 @@
-"""Functions with a derivative rule of their own, such as integrals, as values that solvers make for one call."""
+"""Base class of functions with their own derivative rule that solvers create for one call, such as integrals."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Every function has the signature and the results of SciPy's.  The value is, to the last bit, SciPy's for plain numbers.
 Within a derivative the integral is a function of its limits and of all traced values that the integrand reads, from its
 closure or from ``args``; error estimates and reports are those of the value, as plain numbers.
-`wengert.scipy.integral` derives the derivatives: integrals of the partials by the same method and with the same limits,
+Derivatives (`wengert.scipy.integral`) are integrals of the partials by the same method and with the same limits,
 breakpoints, weight and tolerances.
 A traced value in any other argument raises an error.
 """
@@ -35,12 +35,12 @@ from wengert.scipy.jumps import breakpoints, is_continuous, middle, moving_jump,
 from wengert.scipy.mirror import check_plain
 from wengert.transforms.products import frames_inside
 
-#: maximum number of partials that are integrated one by one; more are integrated at once
+#: maximum number of partials that are integrated one by one; more are integrated together
 MAX_SINGLE = 64
 
 
 def mirrors(original: Callable) -> Callable:
-    """Decorator: turn a function of SciPy's arguments, by name, into the mirror of `original`."""
+    """Decorator: turn ``body(name, arguments)``, with SciPy's arguments as a dict, into the mirror of `original`."""
     signature = inspect.signature(original)
     parameters = signature.parameters.values()
     positional = tuple(p.name for p in parameters if p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -121,7 +121,7 @@ def _integrated(integrand, a, b, method, full_output):
 
 
 def end_recording(reason: str) -> None:
-    """Let the compiled function run uncompiled."""
+    """Abort the recording, so that the compiled function runs eagerly."""
     from wengert.program.tracing.refusals import NotReplayable
 
     raise NotReplayable(reason)
@@ -150,7 +150,7 @@ class _Quad:
         return np.float64(y), error
 
     def restored(self, y):
-        """Return the integral in its shape."""
+        """Return the integral in the shape of SciPy's result."""
         return y
 
     def weight(self, x):
@@ -170,7 +170,7 @@ class _Quad:
         return options
 
     def examined(self, integrand, values, a, b):
-        """Return breakpoints for the partials: the subintervals of the integral; raise if a jump moves."""
+        """Return breakpoints for the partials, the ends of subintervals of the integral; raise if a jump moves."""
         count = integrand.count(values)
         if count > MAX_SINGLE:
             return _examined(self.name, integrand, values, a, b, {"points": self.options["points"]})
@@ -227,7 +227,7 @@ class Known:
 
 
 def _elements(f, count):
-    """Yield the elements of a function with 1-D values; they share most of their nodes."""
+    """Yield the elements of a function with 1-D values; its values are cached, since elements share most nodes."""
     if isinstance(f, Callback):
         yield from map(f.function, range(count))
         return
@@ -290,7 +290,7 @@ def _examined(name, integrand, values, a, b, options, report=None):
 def warn(name: str, error: float, reason: str, limit: str = "limit") -> None:
     """Warn that a derivative is inaccurate; `limit` names the option that limits the effort.
 
-    Rules of programs are traced at arbitrary operands, where it does not matter.
+    Nothing is shown while rules of programs are traced, since their operands are arbitrary.
     """
     around = recording.get()
     if around is not None and not around.warns:
@@ -329,7 +329,7 @@ def quad(name, given):
 def _with_moved_weight(name, func, args, a, b, options):
     """Integrate with a weight that depends on a traced value, by a change of variables that removes the dependence.
 
-    That is the phase of a trigonometric weight, and the distance to the pole of Cauchy's.
+    The new variable is the phase of a trigonometric weight, or the distance from the pole of Cauchy's.
     """
     if is_recording():
         end_recording(f"{name} with a weight that depends on values")
@@ -484,7 +484,7 @@ class _Inner:
         return self.at_depth(1, args)
 
     def at_depth(self, depth, args):
-        """Integrate over all variables but the outermost `depth`, whose values are the first of `args`."""
+        """Integrate over all variables but the outermost `depth`, whose values come first in `args`."""
         if depth == len(self.ranges):  # there is one variable
             return rebound(self.func)(*args)
         low, high = _range(self.ranges[-depth - 1], args)

@@ -1,6 +1,6 @@
-"""SciPy's solvers as programs call them, see `wengert.implicit.recorded.Solved`.
+"""SciPy's solvers in the form in which programs call them, see `wengert.implicit.recorded.Solved`.
 
-Each is called as ``solve(value, slopes, *starts)``; both functions, equations and Jacobian, take plain values.
+Each is called as ``solve(value, slopes, *starts)``, with the equations and their Jacobian as functions of plain values.
 It returns the solution and the outcome of the solver, whose first item says whether it converged.
 The objects hold plain options and can be pickled.
 """
@@ -67,8 +67,8 @@ HYBRID_TOLERANCE = 1.49012e-08
 class Root(_Hybrid):
     """`scipy.optimize.root` with MINPACK's methods.
 
-    With `by_columns`, the solver takes the transposed Jacobian; without `has_jacobian`, finite differences as in the
-    plain call.
+    With `by_columns`, the solver takes the transposed Jacobian; without `has_jacobian`, it uses finite differences, as
+    in the plain call.
     """
 
     def __init__(self, options: dict, by_columns: bool = False, has_jacobian: bool = True):
@@ -134,7 +134,7 @@ class _Scalar:
     @property
     def native(self):
         """The solver without Python, as `wengert.implicit.recorded.Solved` calls it, or None."""
-        from wengert.program.roots.lanes import SCALAR_METHODS  # slow to import, as all of programs
+        from wengert.program.roots.lanes import SCALAR_METHODS  # slow to import, like all of `wengert.program`
 
         return None if self.tolerances is None or self.method not in SCALAR_METHODS else self._native
 
@@ -184,7 +184,7 @@ class _Scalar:
 BRACKETING_DEFAULTS = 2e-12, 4 * np.finfo(float).eps, 100
 OPEN_DEFAULTS = 1.48e-8, 0.0, 50
 
-#: statuses of ``roots/scalars.pxi`` other than 1, convergence
+#: statuses that ``roots/scalars.pxi`` returns, besides 1 for convergence
 SAME_SIGNS = 2
 FAILURES = {
     SAME_SIGNS: "f(a) and f(b) must have different signs",
@@ -206,7 +206,7 @@ def _second_start(x, method):
 
 
 class Bracketing(_Scalar):
-    """`scipy.optimize.brentq` and the like."""
+    """`scipy.optimize.brentq` and the other bracketing solvers."""
 
     def __init__(self, name: str, options: dict):
         self.name, self.options = name, options

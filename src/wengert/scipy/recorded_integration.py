@@ -1,10 +1,10 @@
 """`scipy.integrate.solve_ivp` in programs: one instruction that integrates without Python.
 
-The right-hand side is traced at unknown time and state, within the recording of the function that integrates; what it
-reads from there are its parameters (see `wengert.implicit.recorded`).
+The right-hand side is traced at unknown time and state, within the recording of the function that integrates; the
+values that it reads from this recording are its parameters (see `wengert.implicit.recorded`).
 The steps are SciPy's up to rounding.
 A program cannot hold results whose shape depends on values; the function then runs eagerly.
-Where the right-hand side may jump at times that depend on values, derivatives examine their steps for jumps, and fail.
+If the right-hand side may jump at times that depend on values, derivatives check their steps, and raise at a jump.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from wengert.scipy.standin import StandIn
 #: maximum number of states for implicit methods, which factorise dense matrices, unless Jacobians are sparse
 MAX_STATES = 500
 
-#: highest order of derivatives in times, and of events, in programs
+#: highest order of derivatives with respect to times, and of events, in programs
 ORDER_IN_TIMES = 2
 
-#: number of output times up to which second derivatives in them are in programs
+#: maximum number of output times with respect to which programs have second derivatives
 MAX_ADVANCED = 16
 
 #: options of SciPy's methods
@@ -59,7 +59,7 @@ def is_too_large(system: System, method: str) -> bool:
 
 
 def recorded_solution(name: str, f: Callable, span: tuple, y0: Any, method: str, call: dict, memory: float) -> Any:
-    """Append an integration to the recording, and return its result, of SciPy's form.
+    """Append an integration to the recording, and return its result, in SciPy's form.
 
     `f` is the right-hand side as a function of time and state, on traced values; `span` holds the ends of the interval,
     `y0` is the initial state of shape (n,), `method` a name, and `call` has the other arguments of SciPy's function.
@@ -115,7 +115,7 @@ def _event(event, args, is_complex):
 
 
 def _attributes(events):
-    """Return the numbers of events that end an integration, and the signs of the rates, or 0 for any."""
+    """Return for each event function the count of events that ends an integration, and the direction, 0 for any."""
     limits = [float(getattr(event, "terminal", None) or np.inf) for event in events]
     return limits, [float(getattr(event, "direction", 0)) for event in events]
 
@@ -146,7 +146,7 @@ def with_time(f: Callable) -> Callable:
 
 
 class Last:
-    """Stands for an array whose last axis, of all steps, has an unknown length: only the last items can be read.
+    """Proxy for an array whose last axis runs over the steps, of unknown number: only the last items can be read.
 
     These items may be traced. With `is_transposed`, the axis of the steps comes first.
     """
@@ -195,7 +195,7 @@ class Last:
 
 
 class Dense(StandIn, of=scipy.integrate.OdeSolution):
-    """Stands for the continuous solution, `scipy.integrate.OdeSolution`: each call is an integration.
+    """Proxy for the continuous solution, `scipy.integrate.OdeSolution`: each call is an integration.
 
     The ends of the interval, `span`, may be traced. With `is_complex`, states are pairs of real and imaginary parts.
     """
@@ -250,7 +250,7 @@ def _refuse(name, y0, times, method, call):
 def stepper_options(name: str, call: dict, n: int, is_complex: bool) -> dict:
     """Return the options of a stepper, from the arguments of SciPy's function, for `n` states.
 
-    Raise `NotReplayable` for options of which SciPy would warn, that it would refuse, or that the steppers lack.
+    Raise `NotReplayable` for options that SciPy would warn about or refuse, or that the steppers do not have.
     """
     options = {key: x for key, x in call.items() if key not in _PLAIN}
     solver, sensitivity = options.pop("solver", {}), options.pop("sensitivity", "auto")
@@ -286,7 +286,7 @@ class _Recorded:
         self.y0, self.settings = y0, settings
         self.start = np.ascontiguousarray(plain_copy(y0), dtype=float)
         self.may_jump = False  # at times that depend on values
-        self.parts: list = []  # of the right-hand side, for each way of taking branches
+        self.parts: list = []  # of the right-hand side, one for each combination of branches
         self.event_parts: list = []
 
     def traced(self, f, x, size):
@@ -317,7 +317,7 @@ class _Recorded:
     def appended(self, make, row, times, start=None):
         """Append the call that `make` returns for a number of times; return the call and its result.
 
-        The state at the start is `start`, which has the value of the initial one.
+        The integration starts from `start`, by default the initial state, whose value it must have.
         """
         plain, code = np.ascontiguousarray(plain_copy(times), dtype=float), self.around.code
         x, found = np.concatenate([plain[:1], self.start]), None
@@ -357,7 +357,7 @@ class _Recorded:
     def states(self, times, **more):
         """Append an integration with start, end and output times, and return the states there, of shape (T, n).
 
-        Derivatives in many times are of first order, in few times of second order.
+        Derivatives with respect to the times are of second order for up to `MAX_ADVANCED` times, else of first order.
         """
         if not is_traced(times) or np.size(times) > 2 + MAX_ADVANCED:
             return self.fixed_states(times, None, **more)
@@ -370,18 +370,18 @@ class _Recorded:
         return self.limited(wnp.stack(moved))
 
     def fixed_states(self, times, start, **more):
-        """As above, from the state at the start, with derivatives of first order in the times."""
+        """Like `states`, from the state `start`, with only first derivatives with respect to the times."""
         return self.appended(lambda size: self.integration(size, **more), integration_row, times, start)[1][0]
 
     def state_at_start(self, times):
-        """Return the initial state as the one at the value of the start, with derivatives up to second order."""
+        """Return the state at the plain value of the start time, with derivatives up to second order."""
         if not is_traced(times):
             return None
         start, y = times[0], self.y0
         return self.limited(self.advanced(start, y, stop_gradient(start) - start, self.f(start, y)))
 
     def advanced(self, t, y, late, slope):
-        """Return the state a time `late` after t, of value 0, with derivatives up to second order in it."""
+        """Return the state at ``t + late``, where `late` has value 0, with derivatives in it up to second order."""
         half = 0.5 * late
         return y + late * self.f(t + half, y + half * slope)
 
@@ -430,7 +430,7 @@ class _Recorded:
         return self.limited(wnp.stack(t_events)), self.limited(wnp.stack(y_events))
 
     def limited(self, x):
-        """Return a value without higher derivatives."""
+        """Return a value with derivatives only up to `ORDER_IN_TIMES`."""
         if not is_traced(x):
             return x
         code = self.around.code
@@ -441,13 +441,13 @@ class _Recorded:
 
 
 def _floats(x):
-    """Return a copy of a scalar or array in C order, of complex numbers with a last axis of length 2."""
+    """Return a copy of a scalar or array as floats in C order; complex numbers get a last axis of length 2."""
     x = np.array(x, order="C")
     return x.astype(float) if x.dtype.kind != "c" else x.reshape(*x.shape, 1).view(float)
 
 
 def _as_floats(code, v):
-    """Return the value of such numbers."""
+    """Return the same for a value of the IR."""
     dtype, shape, strides = kind_of(code, v)
     if dtype.kind != "c":
         return v

@@ -16,7 +16,7 @@ from wengert.errors import TracedValueError
 #: fields whose derivative is zero
 _CONSTANT = ("success", "status", "message", "method", "nfev", "njev", "nhev", "nit", "optimality", "active_mask")
 
-#: what to write for other fields, by name
+#: advice for other fields, by name
 _INSTEAD = {
     **dict.fromkeys(
         ("jac", "grad", "hess", "hess_inv", "fjac", "cov_x", "lagrangian_grad"),
@@ -63,7 +63,7 @@ class NotDifferentiated:
 
 
 class RecordedResult(OptimizeResult):
-    """`OptimizeResult` in a program; other fields differ from one replay to the next."""
+    """`OptimizeResult` in a program, with only the fields that are the same in every replay."""
 
     def __missing__(self, name):
         from wengert.program.tracing.refusals import NotReplayable  # slow to import

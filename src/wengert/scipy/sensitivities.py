@@ -1,7 +1,7 @@
 """Derivatives of solutions of initial value problems by native integration of the traced right-hand side.
 
 In eager mode SciPy integrates plain values.  The derivatives come from an integration of the same system with its
-tangents, whose steps are controlled by these too (`wengert.program.integration`), or from the adjoint of such steps.
+tangents, which count in the step size control (`wengert.program.integration`), or from the adjoint of such steps.
 The right-hand side is recorded once for this.
 """
 
@@ -28,7 +28,7 @@ from wengert.scipy.own_rule import OwnRule
 from wengert.scipy.recorded_integration import from_pairs, is_too_large, on_pairs, pairs, stepper_options, with_time
 from wengert.transforms.explain import remark
 
-#: number of points at which the recorded right-hand side is compared with the function, and the largest difference
+#: number of points at which the recorded right-hand side is compared with the function, and the allowed difference
 CHECKED_POINTS, MAX_DEVIATION = 5, 1e-9
 
 _FLOAT, _COMPLEX = np.dtype(float), np.dtype(complex)
@@ -114,7 +114,7 @@ class Native:
             plain = solution.run(start[None], parameters[None])
             self.is_continuous = has_fixed_jumps(system)
             count = np.size(self.p) + (start.size if var.is_traced(self.y) else 0)
-            for each in (system, *system.others):  # so that systems without derivatives are replayed too
+            for each in (system, *system.others):  # raises for systems without derivatives, which are replayed
                 if solution.integration.is_forward(count):
                     each.pushed(count)
                 else:
@@ -201,7 +201,7 @@ class Solution(_Function):
 
 
 class Adjoint(_Function):
-    """The adjoints of initial states and parameters, as one array, of an adjoint of the solution.
+    """Maps an adjoint of the solution to the adjoints of initial states and parameters, as one array.
 
     Only those of active operands are computed.
     """

@@ -1,6 +1,6 @@
-"""Replacements of the package ``scipy`` in functions under differentiation, and of its classes.
+"""Proxies for the package ``scipy`` and for its classes, in functions under differentiation.
 
-The package has our own ``scipy.special``.
+The proxy of the package has `wengert.scipy.special` as its ``special``.
 """
 
 import sys
@@ -12,12 +12,12 @@ import scipy
 
 from wengert.core.rebind import follow, registration, rename
 
-#: classes of SciPy and of the user, by the class of ours that stands for them
+#: original classes, SciPy's or the user's, by their stand-in classes
 ORIGINALS: dict[Any, type] = {}
 
 
 class StandIn:
-    """Base of classes whose instances report in ``__class__`` the class that they stand for, so that code can test it.
+    """Base of classes whose instances report in ``__class__`` the class that they stand for, for code that tests it.
 
     A subclass names that class by ``of=``. Where code calls ``x.__class__`` or reads from it, it gets our class.
     Instances of subclasses that the user derives from ours report their own class.

@@ -2,7 +2,7 @@
 
 An integrator chooses steps and orders from plain values.  With them held fixed, the solution is a composition of
 differentiable maps, whose derivative is exact for the numbers that the integrator returns (discretise, then
-differentiate).  A step of an implicit method is the solution of its equations, by the implicit function theorem.
+differentiate).  A step of an implicit method is differentiated by the implicit function theorem.
 
 References
 ----------
@@ -38,7 +38,7 @@ MAX_DOUBTFUL = 300
 
 @dataclass
 class Problem:
-    """An initial value problem: `f(t, y)` on traced values, and its plain Jacobian in y."""
+    """An initial value problem: `f(t, y)` on traced values, and its plain Jacobian with respect to y."""
 
     f: Callable
     jacobian: Callable

@@ -166,7 +166,7 @@ def _summed(g, shape):
 def tanhsinh(name, given):
     """Partials with respect to elements of the limits and of args are integrated elementwise.
 
-    A compiled function calls it uncompiled.
+    Compiled functions that call it run eagerly.
     """
     check_plain(name, "integral", given, "f", "a", "b", "args")
     f, args, a, b = (given.pop(key) for key in ("f", "args", "a", "b"))

@@ -1,4 +1,4 @@
-"""``scipy.cluster``: scaled and quantised observations; the search for clusters is refused."""
+"""``scipy.cluster``: scales and quantises traced observations; functions that search for clusters refuse them."""
 
 from wengert.scipy import namespace as _namespace
 from wengert.scipy.cluster import hierarchy, vq  # noqa: F401

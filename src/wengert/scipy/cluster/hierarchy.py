@@ -1,4 +1,4 @@
-"""``scipy.cluster.hierarchy``: trees of clusters of plain observations."""
+"""``scipy.cluster.hierarchy``, whose functions refuse traced observations."""
 
 import types as _types
 

@@ -21,7 +21,7 @@ _registry.by_formula(_signal.unique_roots, _rules.unique_roots)
 
 
 def _declare(module):
-    """Declare public functions of a SciPy module by those of a copy of the module, made at their first call."""
+    """Declare the public functions of a SciPy module by those of its second copy, which is made at the first call."""
     original = _importlib.import_module(module)
     proxies = _rules.Functions(module)
     for name in namespace.public_names(original):
@@ -65,7 +65,7 @@ objects.register_objects(
     ),
 )
 
-#: chirp z-transforms of plain lengths; their call is that of czt and zoom_fft
+#: chirp z-transforms with plain parameters; `czt` and `zoom_fft` create and call them
 _PLAIN = frozenset(("BadCoefficients", "CZT", "ZoomFFT"))
 
 from wengert.scipy.signal import windows  # noqa: E402, F401

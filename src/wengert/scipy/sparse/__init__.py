@@ -21,7 +21,7 @@ from wengert.scipy.sparse.traced import if_traced as _if_traced
 class _Class:
     """Replaces a sparse array class in calls: traced entries give a `SparseVar`.
 
-    Within a derivative so does an array of a format for assembly, whose elements may be assigned traced values.
+    Within a derivative, so do the assembly formats LIL and DOK, whose elements may be assigned traced values.
     """
 
     def __init__(self, cls):
@@ -95,7 +95,7 @@ def _sizes(shape):
 
 
 def _of_diagonals(data, offsets, shape):
-    """Element (i, j) of the k-th diagonal is ``data[k, j]``."""
+    """Return entries, indices and shape of a matrix whose k-th diagonal has ``data[k, j]`` in column j."""
     data, offsets = _np.atleast_2d(data), _np.atleast_1d(offsets)
     if shape is None:
         raise ValueError("expected a shape argument")
@@ -151,7 +151,7 @@ def _as_entries(block):
 
 
 def _has_array(blocks):
-    """Return whether SciPy joins blocks to a sparse array: if one of them is an array."""
+    """Return whether a block is a sparse array, so that SciPy joins the blocks to an array, not a matrix."""
     return any(isinstance(x, _scipy.sparray) for x in blocks)
 
 

@@ -1,7 +1,7 @@
 """``scipy.sparse.linalg``: systems with traced entries or right-hand sides.
 
-Iterative solvers have the derivative of the exact solution, by a second solution with the transposed matrix, the same
-method and the same tolerance.
+Iterative solvers have the derivative of the exact solution.  It is found by the same method, with the transposed
+matrix and a tolerance of at most 1e-10.
 """
 
 import functools as _functools
@@ -173,7 +173,7 @@ def _iterative(name):
 
 
 def _transposed(M):
-    """Return the transpose of a preconditioner; an operator without an adjoint is its own."""
+    """Return the transpose of a preconditioner; an operator without an adjoint is returned unchanged."""
     if M is None or not _is_operator(M):
         return None if M is None else M.T
     try:
@@ -188,7 +188,7 @@ for _name in "bicg bicgstab cg cgs gcrotmk gmres lgmres minres qmr tfqmr".split(
 
 
 def _least_squares(name, others_of):
-    """Return a least-squares solver; `others_of` says which norm each further result is, "" for a count."""
+    """Return a least-squares solver; `others_of` names the norm that each further result is, "" for a count."""
     original = getattr(_scipy, name)
 
     @_if_traced(_scipy, name)
@@ -244,7 +244,7 @@ def _pattern(row, col, shape, format="csc"):
 
 
 def _ranked_like(values, reference):
-    """Return the permutation of `values` that has the order of `reference`."""
+    """Return the indices that bring `values` into the rank order of `reference`."""
     return _np.argsort(values)[_np.argsort(_np.argsort(reference))]
 
 

@@ -51,7 +51,7 @@ class cKDTree(StandIn, of=_scipy.cKDTree):
         return value
 
     def _indices(self, name, args, options):
-        """Return plain indices or numbers of points."""
+        """Call a method of SciPy's tree that returns indices or counts of points."""
         if name == "count_neighbors" and var.holds_traced((args[3:4], options.get("weights"))):
             raise UnsupportedFunctionError(
                 f"scipy.spatial.KDTree.count_neighbors has no derivative in weights{at()}: sum the weights of the "

@@ -1,6 +1,6 @@
 """``scipy.stats`` with functions and distributions that accept traced values.
 
-They are second copies of SciPy's Python code.  Those of distributions are made when one is first met.
+They are second copies of SciPy's Python code.  Those of distributions are made when one is first used.
 """
 
 from wengert.scipy import namespace

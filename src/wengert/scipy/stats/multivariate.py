@@ -1,7 +1,7 @@
 """Multivariate distributions and kernel densities of ``scipy.stats``.
 
-SciPy factorises a covariance matrix by its eigenvalues, which may be equal.  A traced one is factorised by Cholesky's
-method instead; the values are SciPy's.
+SciPy factorises a covariance matrix by its eigenvectors, which have no derivative if eigenvalues are equal.  A traced
+matrix is factorised by Cholesky's method instead; the values are SciPy's.
 """
 
 import importlib

@@ -82,7 +82,7 @@ _solved, _base._solve_bounded = _base._solve_bounded, _solution
 
 
 def _between(name):
-    """Return a method that stores the ends of the support in two quantiles, even if they are traced."""
+    """Wrap a method that stores the ends of the support in its quantiles, so that these ends may be traced."""
     original = getattr(_base, name)
 
     def call(self, x, y, *args, **options):
@@ -99,7 +99,7 @@ for _name in ("_cdf2", "_ccdf2", "_logcdf2", "_logccdf2"):
 
 
 def _of_logarithm(name):
-    """Return a method of truncated distributions by its logarithm, since SciPy integrates only the method itself."""
+    """Return a method of truncated distributions as exp of the logarithmic one, which SciPy does not integrate."""
     original = getattr(_copy.TruncatedDistribution, f"_{name}_dispatch")
 
     def dispatched(self, x, *args, method=None, **params):

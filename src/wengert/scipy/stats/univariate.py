@@ -102,7 +102,7 @@ _preprocess, _pearson3._preprocess = _pearson3._preprocess, _preprocessed
 
 
 def _gennorm_stats(self, beta):
-    """Return SciPy's result, which puts the parameter in a list."""
+    """Compute SciPy's formula; SciPy itself puts the traced parameter in a list."""
     c1, c3, c5 = (sp.gammaln(k / beta) for k in (1.0, 3.0, 5.0))
     return 0.0, np.exp(c3 - c1), 0.0, np.exp(c5 + c1 - 2.0 * c3) - 3.0
 
@@ -159,7 +159,7 @@ def _triangle_cdf(x, c):
 
 
 #: Formulas with which distribution functions are differentiated.  SciPy's own formulas give the same values, but
-#: inaccurate derivatives in a tail: that of (1 + x^-c)^-d in d is a multiple of log(1 + x^-c).
+#: inaccurate derivatives in a tail: that of (1 + x^-c)^-d with respect to d is a multiple of log(1 + x^-c).
 _IN_TAILS = {
     ("burr", "_cdf"): lambda x, c, d: np.exp(-d * np.log1p(x**-c)),
     ("burr", "_sf"): lambda x, c, d: -np.expm1(-d * np.log1p(x**-c)),
