@@ -191,7 +191,7 @@ cdef bint is_plain(x) except -1:
 
 
 cdef bint read_table(Table *table, xp) except -1:
-    """Return whether a table of at least two points is plain and the points do not fall."""
+    """Return whether a table of at least two points is plain and not decreasing, and if so fill `table`."""
     cdef Py_ssize_t k
     if not is_plain(xp) or cnp.PyArray_NDIM(<cnp.ndarray>xp) != 1 or len(xp) < 2:
         return False
@@ -265,7 +265,7 @@ def interpolated_values(ybar, x, xp):
         g = <const double *>cnp.PyArray_DATA(<cnp.ndarray>ybar)
         count = cnp.PyArray_SIZE(<cnp.ndarray>x)
     cdef cnp.npy_intp[2] shape = [2, table.n]
-    cdef cnp.ndarray z = cnp.PyArray_ZEROS(2, shape, cnp.NPY_DOUBLE, 0)     # summed as by the rule for all arrays
+    cdef cnp.ndarray z = cnp.PyArray_ZEROS(2, shape, cnp.NPY_DOUBLE, 0)     # summed in the order of the general rule
     low = <double *>cnp.PyArray_DATA(z)
     high = low + table.n
     for k in range(count):
@@ -337,7 +337,7 @@ cdef object partials(Partial partial, a, b, double parameter):
 
 
 def logaddexp_partials(a, b, rate):
-    """Return the partials of ``logaddexp`` in `a`, with rate log(2) of ``logaddexp2``; None for other arrays."""
+    """Return the partials of ``logaddexp`` in `a`, or of ``logaddexp2`` for rate log(2); None for other arrays."""
     return partials(logaddexp_share, a, b, rate)
 
 

@@ -204,7 +204,7 @@ structural(np.append, *pulls, jvp=pushes, curvature="none", dependence=Moved((0,
 
 
 def moving(fun, *sources, **columns):
-    """Declare a function that moves elements of its arguments, by a source for each argument or None.
+    """Declare a function that moves elements of its arguments, by a function `source`, or None, for each argument.
 
     ``source(y, *args, **kwargs)`` returns the 1-based source of each element of the result, 0 for elements from
     elsewhere, and the argument.

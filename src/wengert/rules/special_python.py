@@ -1,6 +1,6 @@
 """Functions of ``scipy.special`` written in Python, which do not dispatch on their operands.
 
-In user code their names are therefore bound to stand-ins that do (`wengert.scipy.special`).
+In user code their names are therefore bound to proxies that do (`wengert.scipy.special`).
 Values are SciPy's; parts that are not elementary are functions with rows of their own.
 """
 

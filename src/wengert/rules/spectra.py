@@ -85,7 +85,7 @@ def check_rotations(name, values, is_equal, dbar, inner, vbar, of_values):
     Results that no rotation changes are projectors, which are differentiable, and matrix functions V f(d) V^T, which
     are refused, as f'(d) cannot be recovered from (f(d_j) - f(d_i)) / (d_j - d_i).
     A projector is recognised by zero cotangents of the values.
-    With `of_values` the vectors stem from the rule of the values alone, where this exception does not apply.
+    With `of_values`, the vectors come from the rule for values without vectors, to which this exception does not apply.
     """
     if not np.any(is_equal):
         return

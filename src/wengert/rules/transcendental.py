@@ -149,7 +149,7 @@ def is_far(v, x):
 
 def ive_partial(y, v, x):
     size = np.where(is_far(v, x), np.abs(x), 40.0)
-    # for x < 0 of parity (-1)^v at integer v, otherwise undefined
+    # for x < 0 it has parity (-1)^v at integer v, and is undefined otherwise
     far = np.where(x < 0, -1.0, 1.0) * np.cos(pi * np.where(x < 0, v, 0.0)) * scaled_slope(v, size, 1)
     near = (sp.ive(v - 1, x) + sp.ive(v + 1, x)) / 2 - np.sign(x) * y
     return np.where(is_far(v, x), far, near)

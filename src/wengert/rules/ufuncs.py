@@ -127,7 +127,7 @@ def accumulation(ufunc):
     return accumulate
 
 
-#: ufuncs whose reductions are repeated calls; on some CPUs SIMD loops of the others return the last call alone
+#: ufuncs whose reductions are repeated calls; SIMD loops of the others return only the last call on some CPUs
 SEQUENTIAL = [fun for fun in BINARY if fun not in (np.arctan2, np.power, np.float_power)]
 
 for ufunc in SEQUENTIAL:
@@ -191,7 +191,7 @@ for ufunc in SEQUENTIAL:
 
 @dispatched
 def sums_of_segments(a, indices, axis=0):
-    """Function for ``numpy.add.reduceat``."""
+    """``numpy.add.reduceat`` as a function with a row."""
     return np.add.reduceat(a, indices, axis)
 
 

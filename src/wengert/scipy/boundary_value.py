@@ -41,8 +41,8 @@ def solve_bvp(fun: Callable, bc: Callable, x: Any, y: Any, p: Any = None, *other
     Returns
     -------
     Bunch
-        SciPy's result. In a derivative ``y``, ``yp``, ``p``, ``sol``, and ``x`` if an end of the interval is traced, are
-        functions of the ends of `x` and of all traced values that `fun` and `bc` read, with bit-identical values.
+        SciPy's result. In a derivative ``y``, ``yp``, ``p``, ``sol`` and, if an end of the interval is traced, ``x``
+        are functions of the ends of `x` and of all traced values that `fun` and `bc` read, with bit-identical values.
         The initial guesses have no influence.
 
     Raises

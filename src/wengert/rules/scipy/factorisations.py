@@ -1,8 +1,8 @@
 """Factorisations, eigenvalues and singular values of ``scipy.linalg``.
 
-Values are SciPy's.  Eigenvectors, singular vectors and triangular factors are unique up to signs, and those of the
-formula are given SciPy's signs (`like`) where another LAPACK routine computes them.  Equal eigenvalues, singular
-triangles and the like raise, as in the rules of NumPy's functions.
+Values are SciPy's.  Eigenvectors, singular vectors and triangular factors are unique up to signs; where a formula
+computes them by another LAPACK routine, they get SciPy's signs (`like`).  Points without a derivative, such as those
+with equal eigenvalues, raise as in the rules of NumPy's functions.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def plain(fun):
 
 @locally_constant
 def signs(v, reference):
-    """Return the sign of each column of `v` for which it matches that of `reference`."""
+    """Return for each column of `v` the sign with which it matches the column of `reference`."""
     inner = np.sum(np.conj(v) * reference, axis=-2)
     return np.where(inner.real < 0, -1.0, 1.0)
 
@@ -68,7 +68,7 @@ def cholesky_factor(a, lower):
 
 @dispatched
 def cholesky_adjoint(factor, g):
-    """As NumPy's rule, with products by the library that factorised, because two pools of threads are slow."""
+    """Like NumPy's rule, with products by SciPy's BLAS, since it also factorised: two thread pools are slow."""
     return pulled_to_matrix(factor, g, matmul)
 
 

@@ -1,6 +1,6 @@
 """Transforms of ``scipy.fftpack``, SciPy's older interface, by those of NumPy and ``scipy.fft``.
 
-Its real transform stores real and imaginary parts in turn.  Its pseudo-differential operators, such as ``diff``,
+Its real transform stores real and imaginary parts alternately.  Its pseudo-differential operators, such as ``diff``,
 are circular convolutions, whose kernel is what they return for a unit impulse.
 """
 
@@ -54,7 +54,7 @@ for name in "dct idct dst idst dctn idctn dstn idstn".split():
 
 @by_formula(fftpack.rfft)
 def to_packed(x, n=None, axis=-1, overwrite_x=False):
-    """Return the real transform with real and imaginary parts in turn."""
+    """Return the real transform with alternating real and imaginary parts."""
     x = as_array(x)
     n = np.shape(x)[axis] if n is None else n
     z = np.moveaxis(np.fft.rfft(x, n, axis), axis, -1)

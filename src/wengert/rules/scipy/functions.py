@@ -45,7 +45,7 @@ def proxy_of(fun: Callable, module: str, name: str) -> Callable:
     """Return the proxy of a SciPy function, published as ``wengert.<module>.<name>``.
 
     A call dispatches to operands that override NumPy's functions; without such operands it goes to SciPy.
-    A composed function always runs its body if an argument may hold traced values that do not show: a function, or an
+    A composed function always runs its body if an argument may hold hidden traced values: if it is a function, or an
     object of a class that was copied from SciPy.
     """
     if id(fun) in _proxies:

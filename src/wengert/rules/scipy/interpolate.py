@@ -306,7 +306,7 @@ def gradients(points, starts, neighbours, values):
 
 
 def ratios(triangulation, simplex):
-    """Return, for each triangle and edge, where the normal derivative across the edge is taken to be linear."""
+    """Return for each edge of each triangle the ratio that sets the direction whose derivative is linear there."""
     found = []
     for k in range(3):
         beside = triangulation.neighbors[simplex, k]

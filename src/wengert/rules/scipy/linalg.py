@@ -225,7 +225,7 @@ def banded_solution(ab, b, l, u):
         found, info = _lapack().dgtsv(ab[2, :-1], ab[1], ab[0, 1:], b)[3:]  # as SciPy does, in a quarter of the time
         if info == 0:
             return found
-    return la.solve_banded.__wrapped__((l, u), ab, b, check_finite=False)  # a function of the user has checked them
+    return la.solve_banded.__wrapped__((l, u), ab, b, check_finite=False)  # the public function has checked them
 
 
 @functools.cache
@@ -332,7 +332,7 @@ def _cho_solve_banded(cb_and_lower, b, overwrite_b=False, check_finite=True):
 
 
 def structured(name):
-    """Return a decorator of the body of a function of the module, which a version of SciPy may lack."""
+    """Return a decorator that declares a function of the module by its body, if this version of SciPy has it."""
     return composed(getattr(la, name), on_complex=True) if la.has(name) else lambda body: body
 
 

@@ -30,7 +30,7 @@ def derivative_along(fun, a, e, *options):
     """Return the derivative of a matrix function at `a` in the direction `e`, or in several."""
     if np.ndim(e) > np.ndim(a):
         return np.stack([derivative_along(fun, a, part, *options) for part in e])
-    if e.dtype.kind == "c" and a.dtype.kind != "c":  # of a real matrix SciPy finds real eigenvalues exactly
+    if e.dtype.kind == "c" and a.dtype.kind != "c":  # SciPy finds real eigenvalues of a real matrix exactly
         parts = [derivative_along(fun, a, part, *options) for part in (np.real(e), np.imag(e))]
         return parts[0] + 1j * parts[1]
     n = np.shape(a)[-1]
@@ -50,8 +50,8 @@ def declare(fun):
         return np.array(fun.__wrapped__(a, *options))
 
     def pull(ybar, y, a, *options):
-        # A^T has the eigenvalues of A; those of A^H are beyond a branch cut if the eigenvalues of A are on it.  With
-        # rows and columns reversed, A^T is block triangular like A, and multiple eigenvalues are not perturbed.
+        # A^T has the eigenvalues of A; those of A^H are on the other side of a branch cut if those of A lie on it.
+        # With rows and columns reversed, A^T is block triangular like A, and multiple eigenvalues are not perturbed.
         found = derivative_along(of_matrix, half_turn(np.swapaxes(a, -1, -2)), half_turn(np.conj(ybar)), *options)
         return half_turn(np.conj(found))
 

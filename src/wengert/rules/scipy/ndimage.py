@@ -232,7 +232,7 @@ def is_outside(shape, order, *starts):
 
 @locally_constant
 def taken(x, place):
-    """Return elements of a plain array, at places that a program computes again."""
+    """Return elements of a plain array, at indices that a program recomputes."""
     return np.take(x, place)
 
 
@@ -261,7 +261,7 @@ def basis_near(u, order):
 
 
 def support(x, n, order, mode):
-    """Return the place of the first coefficient near x, the weights of all near x, and a mask of lost points."""
+    """Return the index of the first coefficient near x, the weights, and a mask of points with the fill value."""
     start, shift, slope, is_lost = neighbourhood(x, n, order, mode)
     u = slope * x + shift if mode in (MIRROR, REFLECT) else x + shift
     return start, basis_near(u, order), is_lost > 0 if mode == CONSTANT else None

@@ -1,6 +1,6 @@
 """Reductions to simpler matrices: LDL^T, Hessenberg and Schur forms, null spaces, and functions by eigenvectors.
 
-Values are SciPy's; pivots, signs and the order of eigenvalues are those that SciPy chose, piecewise constant.
+Values are SciPy's.  Pivots, signs and the order of eigenvalues are those that SciPy chose, and count as constants.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def _generalised(a, b, left, right):
     return (w, *parts)
 
 
-@composed(la.funm, on_complex=True)  # by its values too, since func may read traced values
+@composed(la.funm, on_complex=True)  # not by_formula: SciPy cannot call a func that reads traced values
 def _funm(A, func, disp=True):
     """f(A) = V f(w) V^-1."""
     A = as_array(A)

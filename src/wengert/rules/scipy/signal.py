@@ -1,6 +1,6 @@
 """Recursive filters, convolutions and polyphase filters of ``scipy.signal``.
 
-A recursive filter is an all-pole filter of a moving average.  Its adjoint is the same filter backwards in time, so that
+A recursive filter applies an all-pole filter to a moving average.  Its adjoint is the same filter backwards in time, so that
 every derivative takes as long as the filter.
 """
 
@@ -59,7 +59,7 @@ row.name = "scipy.signal.lfilter"
 
 
 def moving_average(b, x):
-    """Return the convolution with b, as long as x."""
+    """Return the convolution of x with b, cut to the length of x."""
     count = np.shape(b)[0]
     if count <= 8:
         return sum(b[k] * delayed(x, k) for k in range(count))
@@ -131,7 +131,7 @@ class Compiled:
         shape = np.shape(kernel)
         if mode == VALID:
             return correlated(x, kernel)
-        x = x[tuple(slice(n - k + 1) for n, k in zip(np.shape(x), shape, strict=True))]  # without the zeros behind
+        x = x[tuple(slice(n - k + 1) for n, k in zip(np.shape(x), shape, strict=True))]  # without the trailing zeros
         full = correlated(np.pad(x, [(k - 1, k - 1) for k in shape]), kernel)
         return central(full, np.shape(x)) if mode == SAME else full
 

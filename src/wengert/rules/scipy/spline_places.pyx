@@ -48,10 +48,10 @@ cdef bint map_outside(double x, double n, int mode, double* slope, double* offse
 
 
 def neighbourhood(x, Py_ssize_t n, int order, int mode):
-    """Return, stacked, start, shift, slope and whether x is lost, for each coordinate x along an axis of length n.
+    """Return start, shift, slope and a flag, stacked, for each coordinate x along an axis of length n.
 
     The first coefficient near x is at place `start`, and ``slope * x + shift`` is the distance of x from a coefficient:
-    from the one at or below it for odd orders, from the nearest one for even orders.
+    the one at or below it for odd orders, the nearest one for even orders. The flag marks x with the fill value.
     """
     cdef double place, slope, offset, half = 0 if order % 2 else 0.5
     cdef int centre = order // 2
@@ -71,7 +71,7 @@ def neighbourhood(x, Py_ssize_t n, int order, int mode):
 
 
 cdef inline Py_ssize_t source(double place, Py_ssize_t n, int mode) noexcept nogil:
-    """Return the element of an axis that the coefficient at an integer place is."""
+    """Return the index of the array element that holds the coefficient at an integer place."""
     cdef double slope, offset
     if isnan(place):
         return 0
@@ -85,7 +85,7 @@ cdef inline Py_ssize_t source(double place, Py_ssize_t n, int mode) noexcept nog
 def coefficient_places(shape, int order, int mode, starts):
     """Return the places, in the flattened array, of coefficients near points, with one axis per axis of `shape`.
 
-    `starts` has the place of the first one along each axis; a coefficient beyond the array is one in it by the mode.
+    `starts` has the place of the first one along each axis; the mode maps places beyond the array into it.
     """
     cdef int ndim = len(shape), width = order + 1, axis, k, digits
     cdef Py_ssize_t count, begin = 0, size, i, row, n, stride

@@ -136,7 +136,7 @@ def padded(t, c, k):
 
 
 def fitpack_values(t, c, k, x, nu, ext):
-    """Evaluate a spline as FITPACK does; `ext` selects what happens outside the knots, and 1 signals an error."""
+    """Evaluate a spline as FITPACK does, with its error code; `ext` selects what happens outside the knots."""
     low, high = t[k], t[np.shape(t)[0] - k - 1]
     beyond = is_beyond(np.stack([low, high]), x)
     if ext == 2 and np.any(beyond):
