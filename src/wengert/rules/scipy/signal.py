@@ -1,7 +1,7 @@
 """Recursive filters, convolutions and polyphase filters of ``scipy.signal``.
 
-A recursive filter applies an all-pole filter to a moving average.  Its adjoint is the same filter backwards in time, so that
-every derivative takes as long as the filter.
+A recursive filter applies an all-pole filter to a moving average.  Its adjoint is the same filter run backwards in
+time, so every derivative costs as much as the filter.
 """
 
 from __future__ import annotations
