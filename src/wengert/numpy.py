@@ -417,7 +417,7 @@ def asfortranarray(a, dtype=None, *, like=None):
 
 
 def from_dlpack(x, /, *, device=None, copy=None):
-    """``numpy.from_dlpack``, which returns a traced array itself, or a copy."""
+    """``numpy.from_dlpack``; a traced array is returned itself, or copied if `copy` is true."""
     if not (_var.is_var(x) or isinstance(x, _lifted.Lifted)):
         return _np.from_dlpack(x, device=device, copy=copy)
     if device is not None:

@@ -131,8 +131,8 @@ class Primitive:
         Which second derivatives may be nonzero: ``"none"`` (linear), ``"cross"`` (linear in each operand, so only mixed
         ones), ``"second"`` (linear in the first of two operands) or ``"full"``, the safe default.
     continuous : bool or callable
-        Whether the result is continuous in all operands where it is defined; ``continuous(*args, **kwargs)`` says it of
-        a call. Products and linear functions that are not elementwise need no entry.
+        Whether the result is continuous in all operands where it is defined; a callable decides it for one call, as
+        ``continuous(*args, **kwargs)``. Products and linear functions that are not elementwise need no entry.
     dependence : a word of `wengert.dependence`, callable or None
         Which elements of the result depend on which elements of each argument; None: each on all.
     domain : tuple
@@ -411,7 +411,7 @@ def refuse(fun, reason: str) -> None:
 def strong(cotangent, partial):
     """Multiply with strong zero: a factor that is exactly 0 gives 0, even if the other is infinite or NaN.
 
-    So a branch that ``np.where`` did not select contributes nothing even if its partial is infinite.
+    A branch that ``np.where`` did not select then contributes nothing, even if its partial is infinite.
     All other elements keep the plain product, since its derivative need not be zero where a factor is.
     """
     product = strong_product(cotangent, partial)

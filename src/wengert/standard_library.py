@@ -138,7 +138,7 @@ class Value:
     """
 
     __slots__ = ("fun", "spreads", "traced")
-    is_kernel = True  # a kernel of the rule computes the same within rounding
+    is_kernel = True  # the VM kernel of the rule computes the same value within rounding
 
     def __init__(self, fun: Callable, traced: Callable, spreads: bool = False):
         self.fun, self.traced, self.spreads = fun, traced, spreads

@@ -15,7 +15,7 @@ import numpy as np
 
 from wengert.rules.shapes import ndim_of, shape_of
 
-#: maximum order of a matrix whose systems are solved by the inverse, since its partials are products of its elements
+#: maximum order of a matrix for which `solve` is expanded into a product with the inverse
 MAX_INVERSE_ORDER = 5
 #: length of an axis up to which a product or accumulation over it is unrolled
 MAX_SLICES = 8
@@ -106,7 +106,7 @@ def multi_dot(arrays, **options):
 
 
 def solve(a, b, **options):
-    """Solve by the inverse of a small matrix, whose partials are products of its elements."""
+    """Multiply by the inverse of a small matrix; the partials of the inverse are products of its elements."""
     return None if options or shape_of(a)[-1] > MAX_INVERSE_ORDER else lambda a, b: np.matmul(np.linalg.inv(a), b)
 
 

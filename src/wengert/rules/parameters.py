@@ -2,7 +2,7 @@
 
 The derivative of a density in a parameter is the density times a polynomial in logarithms (a Bell polynomial of the
 cumulants), and the derivative of the distribution function is its integral.
-It is taken over the side of the argument on which the first derivative has one sign, so that nothing cancels.
+The integral is taken over the side of the argument on which the first derivative has one sign, so nothing cancels.
 The integrals use the double exponential formula of Takahasi and Mori (1974) in the logarithm or logit of the argument,
 where the density is smooth and decays exponentially.
 The derivatives are therefore as accurate as the density.

@@ -415,7 +415,7 @@ facts(np.outer, expansion=expansions.outer, lowering="outer")
 
 
 def vdot_wrt(ybar, x, other):
-    """Both operands are flattened; conjugation is omitted, as this rule is for real operands."""
+    """Cotangent of `x` in ``vdot``, which flattens both operands; without conjugation, as the operands are real."""
     if ndim_of(ybar) == 0 and shape_of(x) == shape_of(other):
         return strong(ybar, other)
     return reshaped(strong(ybar[..., None], raveled(other)), shape_of(ybar) + shape_of(x))
@@ -441,7 +441,7 @@ facts(np.vdot, dependence=FLAT_INNER, scalars="vdot", batching=vdots_of_batch)
 
 
 def vecdot_wrt(ybar, y, x, other, axis):
-    """The sum runs over `axis` of both operands, which broadcast along the other axes."""
+    """Cotangent of `x`; the sum runs over `axis` of both operands, which broadcast along the other axes."""
     lead = leading(ybar, y)
     moved = moved_axis(x, axis, -1)
     z = unbroadcast(strong(ybar[..., None], moved_axis(other, axis, -1)), moved, lead)

@@ -35,8 +35,8 @@ def exp_minus_square(x, rate):
     """Return exp(-rate x^2), accurate also for large x^2.
 
     A rounding error of one ulp in x^2 changes the result by x^2 ulp: 625 ulp at x = 25.
-    So x = h + r, with h short enough that h^2 is exact in float32 and float64, and x^2 = h^2 + (x - h)(x + h).
-    For |x| > 100 the result is 0 and r does not matter; a NaN stays in r, so that derivatives are NaN too.
+    So x^2 is split as h^2 + (x - h)(x + h), with h so short that h^2 is exact in float32 and float64.
+    For |x| > 100 the result is 0 and the second term is dropped; a NaN stays in it, so that derivatives are NaN too.
     """
     head = np.rint(256 * x) / 256
     rest = np.where(np.greater(np.abs(x), 100), 0.0, (x - head) * (x + head))

@@ -127,7 +127,7 @@ def accumulation(ufunc):
     return accumulate
 
 
-#: ufuncs whose reductions are repeated calls; SIMD loops of the others return only the last call on some CPUs
+#: ufuncs whose reductions equal repeated calls; on some CPUs the SIMD loops of the others return only the last call
 SEQUENTIAL = [fun for fun in BINARY if fun not in (np.arctan2, np.power, np.float_power)]
 
 for ufunc in SEQUENTIAL:

@@ -97,7 +97,7 @@ def _huber_slopes(z):
 
 
 def _covariance(residuals, x, is_scaled, loss="linear", scale=1.0):
-    """Return the covariance of least-squares parameters, if `is_scaled` times the variance of the residuals.
+    """Return the covariance of least-squares parameters; if `is_scaled`, times the variance of the residuals.
 
     With a loss, SciPy scales the rows of the Jacobian so that J^T J is the Gauss-Newton Hessian.
     """

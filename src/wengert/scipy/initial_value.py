@@ -66,7 +66,7 @@ DEFAULT_ATOL = 1e-6
 #: relative step of finite differences for tangents that are only used in step size control
 DIFFERENCE = 1e-7
 
-#: calls of the continuous solution, each an integration, before the steps are replayed instead
+#: maximum number of calls of the continuous solution that integrate; later calls replay the steps
 MAX_LATER_CALLS = 20
 
 

@@ -9,8 +9,8 @@ that an integral is one operation on limits and values.  Its value is computed b
 contains the integral of the partials f_p, which is again such an operation: derivatives of any order and mode follow.
 The quadrature of the partials has an error control of its own.
 
-A reverse sweep evaluates the integrand again, when the function that integrates has run on.  So the integrand keeps
-the variables that it read.  If other state that it reads has changed, its values at two nodes differ, which raises.
+A reverse sweep evaluates the integrand again, when the user's function may have rebound its variables, so it stores
+those that it reads.  If other state that it reads has changed, its values at two nodes differ, and an error is raised.
 
 Invariants
 - An integrand holds no traced value, so that tapes may refer to it.

@@ -66,7 +66,7 @@ _FIELDS = {"ub": ("slack", "ineqlin"), "eq": ("con", "eqlin")}
 
 
 def _with_slacks(result: Any, found: Any, constraints: dict, ends: tuple, minimum: Any) -> Any:
-    """Add the fields about constraints and bounds to a result; the marginals if `minimum` has unique ones."""
+    """Add slacks and residuals of constraints and bounds to a result, and the marginals if `minimum` has them."""
     x, low, high = result["x"], *ends
     residuals = {"lower": -_distance(low, x), "upper": _distance(high, x)}
     marginals: dict = {}

@@ -63,7 +63,7 @@ _CONSTRAINTS = ("constraints", "eqcons", "ieqcons", "cons")
 def _leave_batch():
     """Let `wengert.vmap` run the solver for all elements at once, if it is called on a batch."""
     if lifted_around() is not None:
-        from wengert.program.specialise.batches import leave_batch  # slow to import, as all of programs
+        from wengert.program.specialise.batches import leave_batch  # slow to import, like all of `wengert.program`
 
         leave_batch()
 
@@ -73,7 +73,7 @@ def mirrors(original: Callable, home: str = "", is_recordable: bool = False) -> 
 
     Followed code calls it in place of `original`, with ``derivs="scipy"``.
     `home` names the module within `scipy.optimize` that holds `original`.
-    `is_recordable` states whether programs can contain it, so that it takes batches there.
+    `is_recordable` states whether programs can contain the solver; `vmap` then solves for all elements at once.
     """
     signature = inspect.signature(original)
     own = [key for key in OPTIONS if key not in signature.parameters]  # `differential_evolution` has ``polish``

@@ -214,7 +214,7 @@ class Known:
         self.a, self.b, self.values, self.report, self.samples = a, b, values, report, samples
 
     def check(self, name, integrand, values):
-        """Raise if the integrand has changed since then."""
+        """Raise if the integrand no longer returns the sampled values."""
         if self.samples and all(map(np.array_equal, values, self.values)):
             f = integrand.prepared()(values)
             self.samples.check(name, lambda x, _: f(x), flat)

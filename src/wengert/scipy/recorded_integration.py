@@ -412,7 +412,7 @@ class _Recorded:
     def event(self, g, times, roots, rates):
         """Return the times of the events of a function, given as constants, and the states at these times.
 
-        Two chord steps from the root, which change no number, have the first two derivatives of the root.
+        Two chord steps from the root leave its value unchanged and add its first two derivatives.
         """
         if not len(roots):
             return np.zeros(0), np.zeros((0, self.start.size))
@@ -447,7 +447,7 @@ def _floats(x):
 
 
 def _as_floats(code, v):
-    """Return the same for a value of the IR."""
+    """Like `_floats`, for value `v` of the IR that `code` builds."""
     dtype, shape, strides = kind_of(code, v)
     if dtype.kind != "c":
         return v

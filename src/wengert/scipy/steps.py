@@ -47,7 +47,7 @@ class Problem:
 
 @dataclass
 class Segment:
-    """A step and its interpolant: ``base + weights(t) @ rows``, which `make` returns when it is needed."""
+    """A step and its interpolant ``base + weights(t) @ rows``; `make` returns the three parts at the first use."""
 
     start: float
     end: float
@@ -69,7 +69,7 @@ def constant(t: float, y: Any) -> Segment:
 def logged(method: type) -> type:
     """Return a subclass of SciPy's integrator that stores what its accepted steps need to be replayed, in `log`.
 
-    In `doubtful` are ends and states of steps in which the right-hand side may jump.
+    Its attribute `doubtful` holds ends and states of steps in which the right-hand side may jump.
     """
     return _LOGGED.get(method, method)
 
@@ -174,13 +174,13 @@ def _interpolant_of(method, f, t, h, y, new, slopes):
 
 
 def interpolant(method: type, t: float, h: float, y: Any, new: Any, slopes: Any) -> tuple:
-    """Return the parts of the segment of a step from `y` to `new`; they are linear in both and in the slopes."""
+    """Return the `parts` of a `Segment` for a step from `y` to `new`; they are linear in both and in the slopes."""
     make = _dop853 if issubclass(method, DOP853) else _polynomial
     return make(method, t, h, y, new, slopes)
 
 
 def _polynomial(method, t, h, y, new, slopes):
-    """Dense output of Bogacki and Shampine's and of Dormand and Prince's method, of order 5."""
+    """Dense output of the methods of Bogacki and Shampine and of Dormand and Prince (order 5)."""
 
     def weights(times):
         x = (times - t) / h
@@ -233,7 +233,7 @@ def collocation(t, h, y, stages):
 
 
 def bdf(method, problem, t, y, solver):
-    """Backward differences D of orders 0, 1, ... are rescaled when the step size changes, and updated at each step."""
+    """Replay the steps of ``BDF``; backward differences are rescaled to each step size, and updated after each step."""
     alpha, gamma = solver.alpha, solver.gamma
     (first,) = solver.first
     differences = wnp.stack([y, first * problem.f(t, y)])

@@ -25,7 +25,7 @@ from wengert.transforms.operators import Operator
 second = deferred("wengert.transforms.second")
 stacked = deferred("wengert.transforms.stacked")
 
-#: minimum batch size for compiling a function that solves equations; compilation takes about as long as so many solves
+#: minimum batch size for compiling a function that solves equations: compilation takes about as long as 64 solves
 MIN_COMPILED = 64
 
 
@@ -74,7 +74,7 @@ class Mapped(Operator):
         return self._stacked([f(*elements.arguments(i), **kwargs) for i in range(elements.size)], self.out_axes)
 
     def _may_gain(self, elements):
-        """Return whether to try one call on the whole batch; for a derivative it only tells if f calls a solver."""
+        """Return whether to try one call on the whole batch; for a derivative it only detects solvers that f calls."""
         is_derivative = isinstance(self.f, Operator) and self.f.is_derivative
         return not is_derivative or elements.size >= MIN_COMPILED or bool(running.get())
 

@@ -19,7 +19,7 @@ from wengert.transforms.pattern_vjp import DependencePattern
 
 
 def primitive(f: Callable, jvp: Callable | str | None, vjp: Callable | None, sparsity: Any = None) -> Callable:
-    """Wrap `f` as an opaque function with the given rules, of which one is enough."""
+    """Wrap `f` as an opaque function with a `jvp` rule, a `vjp` rule, or both."""
     if vjp is None and jvp is None:
         raise TypeError(
             f"primitive({getattr(f, '__name__', f)}): give its rule as vjp= or jvp=, or jvp='fd' for differences"

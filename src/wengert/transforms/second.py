@@ -37,7 +37,7 @@ from wengert.transforms.products import (
 
 modes = deferred("wengert.core.modes.second")
 
-#: bytes per sweep for the tangents and their adjoints, counted once for scalars and once for arrays. This may exceed a
+#: maximum bytes per sweep of the tangents and their adjoints, separately for scalars and for arrays. It may exceed a
 #: cache: a scalar touches only the few directions it depends on, and matrix products are faster with many directions
 MAX_SWEEP_BYTES = 1 << 25
 

@@ -27,7 +27,7 @@ class Slopes:
         self.steps = 0.5 ** np.arange(3, 1 + max(8, round(-math.log2(5 * precision ** (1 / 3)))))
         found = [self._along(function, point, v, middle) for v in directions]
         self.values, self.errors, jumps, doubts = (np.stack(part) for part in zip(*found))
-        sizes = np.abs(middle)  # an element whose terms cancel has their rounding errors
+        sizes = np.abs(middle)  # smaller than the terms of an element if these cancel, hence `CANCELLED`
         largest = np.max(sizes, initial=0.0, where=np.isfinite(sizes))
         self.noise = 8 * precision / self.steps[-1] * np.maximum(sizes, CANCELLED * largest)
         self.jumps = np.where(np.abs(jumps) > 10 * doubts + self.noise, jumps, 0.0)

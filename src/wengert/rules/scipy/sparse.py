@@ -128,7 +128,7 @@ def least_squares(entries, b, pattern):
 
 
 def least_squares_wrt_entries(ybar, y, entries, b, pattern):
-    """Golub and Pereyra (1973), The differentiation of pseudo-inverses, eq. 4.12, for a matrix of full rank."""
+    """Cotangent of the entries for full rank (Golub and Pereyra 1973, Differentiation of pseudo-inverses, eq. 4.12)."""
     u = least_squares(entries, ybar, pattern.transposed)
     found = outer_at(pattern, -u, y)
     if pattern.shape[0] >= pattern.shape[1]:  # full column rank

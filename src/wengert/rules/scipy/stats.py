@@ -145,7 +145,7 @@ declare("_ncx2_sf", lambda y, x, k, nc: -chi2(x, k, nc), None, lambda y, x, k, n
 
 
 # Noncentral t: with s = sqrt(V / v) for V of the chi square distribution with v degrees of freedom, the distribution
-# function is E Phi(x s - d), and an expectation with a factor s is one with another number of degrees of freedom.
+# function is E Phi(x s - d). A factor s in the expectation raises the number of degrees of freedom by 1.
 
 
 def student(x, v, d):
@@ -305,7 +305,7 @@ def plain_expectile(a, alpha, weights, axis):
 
 
 def expectile(a, alpha=0.5, *, weights=None, axis=None, nan_policy="propagate", keepdims=False):
-    """Return the mean with weights that depend only on the side of the expectile on which each value lies."""
+    """Return the expectile as a weighted mean; a value's weight depends only on its side of the expectile."""
     a = as_array(a)
     side = np.abs(np.where(a <= plain_expectile(a, alpha, weights, axis), 1 - alpha, -alpha))
     weight = side if weights is None else side * weights

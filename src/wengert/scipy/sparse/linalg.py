@@ -203,7 +203,7 @@ def _least_squares(name, others_of):
         found = []
 
         def solve(A, b):
-            """Solve the system itself as SciPy does, and those of derivatives as accurately as possible."""
+            """Solve the system itself as SciPy does, and the systems of derivatives as accurately as possible."""
             if found:
                 return original(A, b, 0.0, 1e-14, 1e-14, 0.0, 10 * max(A.shape))[0]
             found.append(original(*plain_system, *args, **options))

@@ -92,7 +92,7 @@ _continuous.nct_gen._cdf = lambda self, x, df, nc: rules.noncentral_t_cdf(x, df,
 
 
 def _preprocessed(self, x, skew):
-    """Return SciPy's result; the array of ones at its front can hold traced values."""
+    """Return SciPy's result with its first item, an array of ones, copied so that traced values can be stored in it."""
     ones, *others = _preprocess(self, x, skew)
     return wengert.numpy.copy(ones), *others
 
@@ -102,7 +102,7 @@ _preprocess, _pearson3._preprocess = _pearson3._preprocess, _preprocessed
 
 
 def _gennorm_stats(self, beta):
-    """Compute SciPy's formula; SciPy itself puts the traced parameter in a list."""
+    """Compute SciPy's formula without its list of traced values."""
     c1, c3, c5 = (sp.gammaln(k / beta) for k in (1.0, 3.0, 5.0))
     return 0.0, np.exp(c3 - c1), 0.0, np.exp(c5 + c1 - 2.0 * c3) - 3.0
 
