@@ -144,7 +144,7 @@ clip_ufunc = getattr(np._core.umath, "clip", None)
 
 
 def array_methods() -> dict:
-    """Return NumPy's Python functions that implement array methods by calling ufuncs, by the names of the methods."""
+    """Return a dict from names of array methods to NumPy's Python functions that implement them by calling ufuncs."""
     from numpy._core import _methods  # private, but `ndarray` imports it by this name
 
     names = {name: f"_{name}" for name in "sum prod any all mean var std clip".split()}
@@ -157,7 +157,7 @@ def array_methods() -> dict:
 
 @functools.cache
 def modfresnelp_sign() -> str:
-    """Return which Fresnel integral ``scipy.special.modfresnelp`` computes, until 1.13 that of ``modfresnelm``."""
+    """Return "p", or "m" if ``scipy.special.modfresnelp`` computes ``modfresnelm``, as it does until SciPy 1.13."""
     from scipy.special import modfresnelp
 
     return "p" if modfresnelp(0.5)[0].imag > 0 else "m"

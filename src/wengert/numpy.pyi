@@ -1,4 +1,4 @@
-"""Types of `wengert.numpy`: those of NumPy."""
+"""Types of `wengert.numpy`, which are NumPy's."""
 
 from numpy import *
 from numpy import (

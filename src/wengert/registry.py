@@ -173,9 +173,9 @@ class Primitive:
         `wengert.program.tracing`. None: by a call of the function.
     watch : str or None
         How dispatch reacts to a call besides recording it: ``"sign"`` (of the argument or of the difference of two),
-        ``"second sign"``, ``"equality"``, ``"membership"``, ``"rounding"``, ``"shape"`` (that of the result depends on
-        values), ``"text"``, ``"memory"`` (the result depends on the memory of an array), or ``"store"`` (into the first
-        argument).
+        ``"second sign"``, ``"equality"``, ``"membership"``, ``"rounding"``, ``"shape"`` (the shape of the result
+        depends on values), ``"text"``, ``"memory"`` (the result depends on the memory of an array), or ``"store"``
+        (into the first argument).
     work : str or None
         Arithmetic that the cost model counts in a call: ``"contraction"`` (sums of products of the operands) or
         ``"factorisation"`` (of each matrix in the first operand). None: only the elements read and written.

@@ -47,7 +47,7 @@ _UFUNCS = {
     ).split()
 }
 
-#: the same for complex numbers
+#: functions of complex numbers with the rule of a ufunc
 _COMPLEX_UFUNCS = {
     name: _UFUNCS[name]
     for name in "acos acosh asin asinh atan atanh cos cosh exp log10 sin sinh sqrt tan tanh".split()

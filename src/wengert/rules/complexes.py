@@ -254,7 +254,7 @@ def _angle(z, deg=False):
 def _real_if_close(a, tol=100):
     a = as_array(a)
     if a.dtype.kind != "c":
-        return a if np.ndim(a) or isinstance(a, np.ndarray) else np.copy(a)  # NumPy returns a 0-d array
+        return a if np.ndim(a) or isinstance(a, np.ndarray) else np.copy(a)  # NumPy returns a 0-d array for a scalar
     tol = np.finfo(a.dtype).eps * tol if tol > 1 else tol
     return a.real if np.all(np.absolute(a.imag) < tol) else a
 

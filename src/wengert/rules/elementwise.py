@@ -79,7 +79,7 @@ def power_wrt_base(y, a, b):
 def power_wrt_exponent(y, a, b):
     """Return a^b log(a), and 0 where a^b is 0, whatever log(a) is.
 
-    For b <= 1 the derivative of a^b log(a) in `a` is -inf at 0, as is that of -sqrt(a^b), which replaces it there.
+    For b <= 1 and a = 0, -sqrt(a^b) replaces it: its value is 0 too, and its derivative in `a` is the correct -inf.
     """
     zero = 0.0
     if is_any((y == 0) & (b <= 1)):

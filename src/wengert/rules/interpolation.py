@@ -107,7 +107,7 @@ def gather_weighted(t, shares):
 
 
 def interp_along_table(t, x, shares):
-    """Return the tangent of the interpolant from that of a table; `shares` are those of ``as_row(x)``."""
+    """Return the tangent of the interpolant at `x` for the tangent `t` of a table; `shares` belong to ``as_row(x)``."""
     found = gather_weighted(t, shares)
     return found if ndim_of(x) else found[..., 0]
 

@@ -143,7 +143,7 @@ facts(size, native="size")
 
 
 def power_tangent(t, a, n):
-    """d(A^n) = sum over k of A^k dA A^(n-1-k), by repeated squaring; a negative power is one of the inverse."""
+    """d(A^n) = sum over k of A^k dA A^(n-1-k), by repeated squaring; a negative power is a power of the inverse."""
     if n < 0:
         inverse = np.linalg.inv(a)
         return power_tangent(inv_tangent(t, inverse, a), inverse, -n)

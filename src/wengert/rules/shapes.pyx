@@ -245,7 +245,7 @@ cdef double strong_product(double a, double b) noexcept:
 
 @cython.cdivision(True)
 def interpolated_values(ybar, x, xp):
-    """Return the cotangent of the values of a table, given that of the interpolants; None if an array is not plain."""
+    """Return the cotangent of the values of a table for the cotangent `ybar`; None if an array is not plain."""
     cdef Table table
     cdef Py_ssize_t k, i, count = 1
     cdef double place, cotangent

@@ -322,7 +322,7 @@ def svd_gaps(s):
 
 
 def orthogonal_cotangent(name, s, u, ubar, inner, null, nullbar):
-    """Return (1 - U U^H) Ubar S^-1, the components of Ubar orthogonal to all of U, with those of the null space."""
+    """Return (1 - U U^H) Ubar S^-1, the part of Ubar orthogonal to U, plus the contribution of the null space."""
     if shape_of(u)[-2] == shape_of(u)[-1]:
         return None
     z = ubar - strong_matmul(u, inner)
@@ -555,7 +555,7 @@ def lstsq_cotangents(ybar, y, a, b):
 
 
 def lstsq_wrt_matrix(ybar, y, a, b, rcond):
-    """As `pinv_wrt_matrix`, with the pseudo-inverse applied to b."""
+    """Like `pinv_wrt_matrix`, with the pseudo-inverse applied to b, and with the cotangents of all results."""
     p = lstsq_inverse(ybar, a, rcond)
     x, residual, xbar, sbar, pull = lstsq_cotangents(ybar, y, a, b)
     pt, g = adjoint(p), adjoint(xbar)

@@ -295,7 +295,7 @@ row(
 
 
 def elliprc_partials(a, b):
-    """Partials of R_C; for b < 0, the principal value, those of sqrt(a / (a - b)) R_C(a - b, -b) (DLMF 19.2.20)."""
+    """Partials of R_C; its principal value for b < 0 is sqrt(a / (a - b)) R_C(a - b, -b) (DLMF 19.2.20)."""
     is_principal = np.less(b, 0)
     x, y = np.where(is_principal, a - b, a), np.where(is_principal, -b, b)
     by_x, by_y = -sp.elliprd(y, y, x) / 6, -sp.elliprd(x, y, y) / 3

@@ -181,7 +181,7 @@ _CLASS = f"{_PRIVATE}class"
 
 
 def _own_class(x):
-    """``x.__class__``; for an instance of a second copy's class, that class."""
+    """``x.__class__``, except that an instance of a class of a second copy yields that class."""
     return type(x) if issubclass(type(x), StandIn) else x.__class__
 
 

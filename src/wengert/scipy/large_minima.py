@@ -22,7 +22,7 @@ MIN_PROGRAM_SIZE = 200
 
 
 def use_program(arguments: dict) -> bool:
-    """Replace functions without derivatives in the arguments of `minimize` by those of a program.
+    """Replace the functions in the arguments of `minimize` by a compiled program with exact sparse derivatives.
 
     Return False, with the arguments unchanged, if the problem is small, if derivatives or options for them are given,
     or if a function cannot be compiled.

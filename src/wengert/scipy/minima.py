@@ -91,7 +91,7 @@ _STALLED = {"bfgs": 2, "cg": 2, "newton-cg": 2, "l-bfgs-b": 2, "slsqp": 8, "tnc"
 #: largest gradient of the Lagrangian, relative to its largest term or 1, at which a stalled search has converged
 STALLED_SLOPE = 1e-5
 
-#: violation of a constraint, relative to max(abs(x), 1), above which the error of a failed solver names it
+#: violation relative to max(abs(x), 1) above which the error message of a failed solver names the constraint
 VIOLATED = 1e-6
 
 #: maximum number of variables for which a method that accepts either gets the Hessian rather than products with it

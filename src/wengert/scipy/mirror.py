@@ -149,7 +149,7 @@ TracedValueError
 
 
 class Call:
-    """A call of the mirror of `original` with its arguments."""
+    """A call of the mirrored SciPy function `original`, with its arguments and options."""
 
     def __init__(self, original: Callable, name: str, parameters: Mapping, arguments: dict, options: dict):
         self.name = name

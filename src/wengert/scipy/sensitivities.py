@@ -187,7 +187,7 @@ class Solution(_Function):
         return self.integration(self.times, *self.operands(start, parameters))
 
     def push(self, tangents, y, start, parameters):
-        """Return the tangents; those of the operands have a leading axis of directions."""
+        """Return the tangents of the solution; `tangents` of the operands have a leading axis of directions."""
         count = len(tangents[0])
         pushed = Solution(self.integration.pushed(count), self.times)
         rows = [wnp.reshape(x, (count * x.shape[1], x.shape[2])) for x in tangents]

@@ -1,4 +1,4 @@
-"""Transforms of ``scipy.fftpack``, SciPy's older interface, by those of NumPy and ``scipy.fft``.
+"""Transforms of ``scipy.fftpack``, SciPy's older interface, expressed by functions of NumPy and ``scipy.fft``.
 
 Its real transform stores real and imaginary parts alternately.  Its pseudo-differential operators, such as ``diff``,
 are circular convolutions, whose kernel is what they return for a unit impulse.
@@ -17,7 +17,7 @@ fftpack = Functions("scipy.fftpack")
 
 
 def of_fourier(name):
-    """Declare a Fourier transform by that of ``scipy.fft``."""
+    """Declare a Fourier transform by the function of the same name in ``scipy.fft``."""
     transform = getattr(fft, name)
 
     def along_one(x, n=None, axis=-1, overwrite_x=False):
@@ -34,7 +34,7 @@ def of_fourier(name):
 
 
 def of_cosines(name):
-    """Declare a cosine or sine transform by that of ``scipy.fft``."""
+    """Declare a cosine or sine transform by the function of the same name in ``scipy.fft``."""
     transform = getattr(fft, name)
 
     def along_one(x, type=2, n=None, axis=-1, norm=None, overwrite_x=False):

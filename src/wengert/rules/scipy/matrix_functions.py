@@ -50,7 +50,7 @@ def declare(fun):
         return np.array(fun.__wrapped__(a, *options))
 
     def pull(ybar, y, a, *options):
-        # A^T has the eigenvalues of A; those of A^H are on the other side of a branch cut if those of A lie on it.
+        # A^T, unlike A^H, has the eigenvalues of A: conjugates would lie on the other side of a branch cut.
         # With rows and columns reversed, A^T is block triangular like A, and multiple eigenvalues are not perturbed.
         found = derivative_along(of_matrix, half_turn(np.swapaxes(a, -1, -2)), half_turn(np.conj(ybar)), *options)
         return half_turn(np.conj(found))

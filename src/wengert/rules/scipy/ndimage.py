@@ -176,7 +176,7 @@ class Compiled:
 
 
 def frequencies(shape, n, axis):
-    """Return the frequencies along each axis; unless n is -1, those of a real transform of n samples along `axis`."""
+    """Return the frequencies along each axis; unless n is -1, `axis` is that of a real transform of n samples."""
     found = []
     for i, size in enumerate(shape):
         is_real = i == axis and n >= 0

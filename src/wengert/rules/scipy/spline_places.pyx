@@ -1,6 +1,6 @@
 # Arrays are made contiguous and of one size in Python before they reach the loops, which run without the GIL:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Places of the coefficients of a spline near points, by the boundary modes of ``scipy.ndimage``."""
+"""Indices of the spline coefficients near points, under the boundary modes of ``scipy.ndimage``."""
 
 from libc.math cimport fabs, floor, isnan, rint, trunc
 from libc.stdint cimport int64_t

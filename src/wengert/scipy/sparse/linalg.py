@@ -188,7 +188,7 @@ for _name in "bicg bicgstab cg cgs gcrotmk gmres lgmres minres qmr tfqmr".split(
 
 
 def _least_squares(name, others_of):
-    """Return a least-squares solver; `others_of` names the norm that each further result is, "" for a count."""
+    """Return a least-squares solver; `others_of` describes its further results: "" a count, "r", "r2", "x" a norm."""
     original = getattr(_scipy, name)
 
     @_if_traced(_scipy, name)
