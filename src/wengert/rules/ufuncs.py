@@ -166,7 +166,7 @@ def segments(indices, n):
     return [(i, max(i + 1, stop)) for i, stop in zip(indices, stops)]
 
 
-#: ufuncs whose reduction has a row, or is a function with one
+#: ufuncs whose reduction has its own row, or equals a function with a row
 REDUCED_BY_ROW = (np.multiply, np.maximum, np.minimum, np.fmax, np.fmin)
 
 

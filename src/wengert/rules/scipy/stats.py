@@ -356,7 +356,7 @@ def of_bins(values, number, count, statistic):
 
 
 def _of_nothing(statistic):
-    """Return a statistic of no values as SciPy does, NaN where it raises."""
+    """Return the value of a statistic for an empty bin, as SciPy does: NaN if it raises."""
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         try:
             return statistic([])

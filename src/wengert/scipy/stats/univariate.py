@@ -1,6 +1,6 @@
 """Univariate distributions of ``scipy.stats``: SciPy's Python code with the rules of ``scipy.special``.
 
-Quantiles that SciPy finds by iterations have the derivative of the equation cdf(x) = q.
+Quantiles that SciPy finds by iteration are differentiated through the equation cdf(x) = q.
 """
 
 import functools
