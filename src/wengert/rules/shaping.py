@@ -273,7 +273,7 @@ moving(np.partition, partitioned_sources, dependence=Along(2))
 
 
 def ranked_places(a, axis):
-    """Return the 1-based flat index of the elements along the reduced axes, in increasing order of value."""
+    """Return the 1-based flat indices of the elements along the reduced axes, in increasing order of value."""
     axes = from_end(axis, ndim_of(a))
     moved = moved_axis(source_ids(a), axes, tuple(range(-len(axes), 0)))
     where = reshaped(moved, moved.shape[: moved.ndim - len(axes)] + (length(a, axis),))

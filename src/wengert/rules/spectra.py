@@ -412,7 +412,7 @@ def singular_vectors_tangent(s, u, null, turn, g, inner):
     if count == 0:
         return du
     follow = -strong_matmul(u, strong_matmul(adjoint(du), null))
-    is_one = count == 1 and u.dtype.kind != "c"  # unique up to its sign
+    is_one = count == 1 and u.dtype.kind != "c"  # a single real null vector is unique up to its sign
     return np.concatenate([du, follow if is_one else np.nan * follow], axis=-1)
 
 

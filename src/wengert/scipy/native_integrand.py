@@ -68,7 +68,7 @@ def native(f: Callable, values: list, x: float, name: str) -> Native | None:
 
 
 def _of_known(part, code, known):
-    """Return the IR of a slice as a function of one vector, its start and `known` in order; None if it reads other values.
+    """Return the IR of a slice as a function of one vector, its start and `known`; None if it reads other values.
 
     The slice may read known values as parts of other arrays.
     """
