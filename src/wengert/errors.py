@@ -209,7 +209,7 @@ class StaleProgramError(RuntimeError):
 
 
 class ReplayMismatchError(RuntimeError):
-    """Two evaluations that must agree give different values: of a loop step, or of a compiled function.
+    """Two evaluations of a loop step, or of a compiled function, that must agree give different values.
 
     Programs are compared with the function when they are recorded and occasionally afterwards. A wrong program has been
     dropped, and the next call is right.

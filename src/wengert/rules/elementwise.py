@@ -239,7 +239,7 @@ def takes_greater(a, b):
 
 
 def takes_less(a, b):
-    """Masks of where each of two operands is the smaller one."""
+    """Return masks of where each of two operands is the smaller one; both hold in a tie, and where either is NaN."""
     return takes_greater(b, a)
 
 

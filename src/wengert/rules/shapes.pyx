@@ -99,7 +99,7 @@ def unbroadcast(z, x, Py_ssize_t lead=0):
     return summed(z, ones, True) if ones else z
 
 
-# ---- NumPy's functions of the same meaning, called as methods of plain arrays
+# ---- NumPy's functions, called as methods of plain arrays
 
 
 def reshaped(x, shape):

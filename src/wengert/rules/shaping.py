@@ -206,8 +206,8 @@ structural(np.append, *pulls, jvp=pushes, curvature="none", dependence=Moved((0,
 def moving(fun, *sources, **columns):
     """Declare a function that moves elements of its arguments, by a function `source`, or None, for each argument.
 
-    ``source(y, *args, **kwargs)`` returns the 1-based source of each element of the result, 0 for elements from
-    elsewhere, and the argument.
+    ``source(y, *args, **kwargs)`` returns a pair: the 1-based source of each element of the result, 0 for elements
+    from elsewhere; and the argument.
     """
 
     def rules(source):

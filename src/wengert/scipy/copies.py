@@ -185,7 +185,7 @@ def _own_class(x):
     return type(x) if issubclass(type(x), StandIn) else x.__class__
 
 
-_GIVEN = f"{_PRIVATE}given"  # replacements of names
+_GIVEN = f"{_PRIVATE}given"  # dict of replacements, by name
 _METHOD = f"{_PRIVATE}method"
 
 

@@ -56,7 +56,7 @@ _fitpack("_fitpack_impl")
 
 
 class _InOrder:
-    """Random generator of `BarycentricInterpolator`, whose random order of factors only avoids overflow."""
+    """Replaces the random generator that permutes factors in `BarycentricInterpolator`, only to avoid overflow."""
 
     def permutation(self, n):
         return _np.arange(n)

@@ -381,7 +381,7 @@ class _Recorded:
         return self.limited(self.advanced(start, y, stop_gradient(start) - start, self.f(start, y)))
 
     def advanced(self, t, y, late, slope):
-        """Return the state at ``t + late``, where `late` has value 0, with derivatives in it up to second order."""
+        """Return the state at ``t + late`` for a traced `late` of value 0; derivatives up to second order are right."""
         half = 0.5 * late
         return y + late * self.f(t + half, y + half * slope)
 
