@@ -26,7 +26,7 @@ _VARIABLES = ("WENGERT_CACHE_DIR", "WENGERT_DISABLE", "WENGERT_NUM_THREADS", "WE
 
 
 def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, dict[str, str]] | None:
-    """Print versions, optional packages, machine and settings; a bug report should contain it.
+    """Print versions, optional packages, machine and settings, to include in a bug report.
 
     Parameters
     ----------

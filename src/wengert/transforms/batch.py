@@ -74,7 +74,7 @@ class Mapped(Operator):
         return self._stacked([f(*elements.arguments(i), **kwargs) for i in range(elements.size)], self.out_axes)
 
     def _may_gain(self, elements):
-        """Return whether to try one call on the whole batch; for a derivative it only detects solvers that f calls."""
+        """Return whether to try one call on the whole batch; for a derivative it fails, but detects calls of solvers."""
         is_derivative = isinstance(self.f, Operator) and self.f.is_derivative
         return not is_derivative or elements.size >= MIN_COMPILED or bool(running.get())
 

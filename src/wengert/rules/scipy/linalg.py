@@ -1,6 +1,6 @@
 """Linear systems, inverses, determinants and norms of ``scipy.linalg``.
 
-Dense functions have the rules of NumPy's, applied to the matrix that SciPy reads: one triangle for ``assume_a="pos"``.
+Dense functions use NumPy's rules, applied to the matrix that SciPy reads: one triangle for ``assume_a="pos"``.
 A matrix that is symmetric and read in one triangle gets a symmetric gradient, as in ``numpy.linalg.cholesky``.
 """
 

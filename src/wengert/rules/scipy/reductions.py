@@ -42,7 +42,7 @@ def ldl_shapes(a):
 
 
 def ldl_pull(ybar, y, a, lower):
-    """Transpose of dL = L K, dD = blocks(M), with M = L^-1 dA L^-T; K D is M outside the blocks, in L's triangle."""
+    """Transpose of dL = L K and dD = the blocks of M = L^-1 dA L^-T, where K D is the rest of M in L's triangle."""
     l, d = unpacked(y, *ldl_shapes(a))
     lbar, dbar = unpacked(ybar, *ldl_shapes(a))
     blocks, order = ldl_blocks(a, lower), ldl_order(a, lower)
