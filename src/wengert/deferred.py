@@ -54,7 +54,7 @@ def deferred(name: str):
 def load_all() -> None:
     """Import all modules that are deferred, for example before a process forks or a first call is timed."""
     loaded: set[str] = set()
-    while names := _names - loaded:  # they may defer others
+    while names := _names - loaded:  # loading a module may defer further ones
         for name in names:
             load(name)
         loaded |= names

@@ -241,7 +241,7 @@ def passes(
         else:
             program = record(f, x, args=args, kwargs=kwargs)
         if derivative is not None:
-            rolls = program is not f and derivative not in ("jacobian", "hessian")  # as in a compiled function
+            rolls = program is not f and derivative not in ("jacobian", "hessian")  # as `compile` does
             program = getattr(program._with_loops() if rolls else program, derivative)()
         code = program._lowered_ir()
     made = schedule(code, program._exact)

@@ -64,7 +64,7 @@ def power_wrt_base(y, a, b):
     exponent = b - 1.0
     factor = b
     is_root = (b > 0) & (b < 1)  # a constant exponent decides without a comparison of `a`, also in recordings
-    if is_any(is_root) and is_any(is_root & (a == 0)):  # infinite, as are its derivatives: factor 1 avoids inf - inf
+    if is_any(is_root) and is_any(is_root & (a == 0)):  # result is infinite: the factor 1 avoids inf - inf
         factor = np.where(is_root & (a == 0), 1.0, b)
     slope = factor * a**exponent
     lost = b - (exponent + 1.0)

@@ -294,7 +294,7 @@ def replaced(value: Any) -> Any:
     """Return what second copies see in place of an object."""
     if type(value) in follow.INERT:
         return value
-    if (proxy := with_rule(value)) is not None:  # of a function whose mirror may not be installed yet
+    if (proxy := with_rule(value)) is not None:  # also if its mirror is not installed yet
         return proxy
     if isinstance(value, types.ModuleType):
         return replaced_module(value)
@@ -365,7 +365,7 @@ def _lazyselect(condlist, choicelist, arrays, default=0):
     """``scipy._lib._util._lazyselect``, with the functions evaluated everywhere."""
     arrays = wengert.numpy.broadcast_arrays(*arrays)
     shape = np.shape(arrays[0])
-    arrays = [np.atleast_1d(x) for x in arrays]  # some functions store into slices
+    arrays = [np.atleast_1d(x) for x in arrays]  # some choices store into slices
     y = np.full(np.shape(arrays[0]), default, dtype=float)
     with np.errstate(all="ignore"):
         for cond, choice in zip(reversed(condlist), reversed(choicelist)):

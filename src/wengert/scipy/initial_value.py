@@ -235,7 +235,7 @@ def odeint(func: Callable, y0: Any, t: Any, args: tuple = (), *others: Any, **op
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", scipy.integrate.ODEintWarning)
         value, info = run_plain(run, func, prepare=OftenCalled)
-    if not info["message"].startswith(("Integration successful", "Nothing was done")):  # the second for a single time
+    if not info["message"].startswith(("Integration successful", "Nothing was done")):  # second: one time
         raise ConvergenceError(f"{name}: {info['message']} Change the tolerances, or integrate up to an earlier time")
     ends = times[0], times[-1]
     integration = _Integration(name, func, ends, y0, LSODA, call, time_last=not options["tfirst"])

@@ -26,10 +26,10 @@ def subintervals(report: Any, a: float, b: float) -> np.ndarray:
 
     Their shape is (n, 2).
     """
-    if isinstance(report, dict):  # of quad
+    if isinstance(report, dict):  # report of `quad`
         last = report.get("last", 0)
         found = np.reshape([report.get("alist", [])[:last], report.get("blist", [])[:last]], (2, -1)).T
-    else:  # of quad_vec
+    else:  # report of `quad_vec`
         found = np.reshape(report.intervals, (-1, 2))
     found = found[np.argsort(found[:, 1] - found[:, 0])]
     if np.isfinite(a) and np.isfinite(b):

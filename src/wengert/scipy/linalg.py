@@ -13,7 +13,7 @@ from wengert.scipy import namespace as _namespace
 
 _matrices = _copies.second_copy("scipy.linalg._special_matrices")
 for _name in "block_diag companion fiedler fiedler_companion leslie".split():
-    _registry.composed(getattr(_la, _name), _inspect.unwrap(getattr(_matrices, _name)))  # without its loop over batches
+    _registry.composed(getattr(_la, _name), _inspect.unwrap(getattr(_matrices, _name)))  # without loop over batches
 
 _registry.constant(_la.bandwidth, _la.ishermitian, _la.issymmetric)
 _registry.constant(

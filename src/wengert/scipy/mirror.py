@@ -159,8 +159,8 @@ class Call:
         self.options = options
         self.traced = theorem.in_derivative()
         self._errors: list[Exception] = []
-        self.info: theorem.Info | None = None  # of the solution that was differentiated
-        self._state: theorem.Info | None = None  # of the solution that was checked
+        self.info: theorem.Info | None = None  # `Info` of the differentiated solution
+        self._state: theorem.Info | None = None  # `Info` of the checked solution
         for key, allowed in OPTIONS.items():
             if not any(options[key] is value or options[key] == value for value in allowed):
                 raise ValueError(f"{self.name}: {key} is one of {', '.join(map(repr, allowed))}, not {options[key]!r}")
@@ -382,7 +382,7 @@ def _functions_in(constraints):
     if isinstance(constraints, Mapping):
         args = constraints.get("args", ())
         return [(constraints["fun"], args if isinstance(args, tuple) else (args,))]
-    fun = getattr(constraints, "fun", None)  # of a NonlinearConstraint; other types hold only matrices
+    fun = getattr(constraints, "fun", None)  # a NonlinearConstraint has one; other types hold only matrices
     return [(fun, ())] if callable(fun) else []
 
 

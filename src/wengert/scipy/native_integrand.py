@@ -114,7 +114,7 @@ def native_alone(prepared: Callable, values: list, x: float) -> Native | None:
     shapes = [np.shape(value) for value in values]
 
     def f(point):
-        own = [wnp.reshape(point[1:], shape) for shape in shapes]  # there is one at most
+        own = [wnp.reshape(point[1:], shape) for shape in shapes]  # `values` has at most one item
         return wnp.reshape(prepared(own)(point[0]), (1,))
 
     with caught(*_REFUSALS), outside(), np.errstate(all="ignore"):

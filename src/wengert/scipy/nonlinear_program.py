@@ -134,7 +134,7 @@ class NonlinearProgram:
         value = api.compile(h, tier=tier)
         self._values = _Latest(value)
         self._pattern = _by_rows(api.sparsity(h, x0))
-        self._n_slopes = k = int(np.sum(self._pattern.row == 0))  # of the objective
+        self._n_slopes = k = int(np.sum(self._pattern.row == 0))  # in the gradient
         self._slope_columns = slice(None) if k == self.n else self._pattern.col[:k]
         if self.m:
             self._nonzeros = _Latest(api.jacobian(value, sparse=self._pattern).values)
@@ -290,7 +290,7 @@ class _Latest:
 
     def __call__(self, x):
         if self.x is None or not np.array_equal(self.x, x):
-            self.x = None  # in case of an error
+            self.x = None  # in case f raises
             x = np.array(x, dtype=float)
             self.y = self.f(x)
             self.x = x

@@ -421,7 +421,7 @@ class QuadVec:
 
     def value(self, integrand, values, a, b):
         f, args, samples = integrand.first_parts(values)
-        if args:  # as a function of x alone for versions of SciPy without args=
+        if args:  # bind them, since older versions of `quad_vec` have no ``args=``
             f = functools.partial(_with_args, f, args)
         f = samples.of(f) if samples and self.options["workers"] == 1 else f
         y, error, report = scipy.integrate.quad_vec(f, a, b, **{**self.options, "full_output": True})
@@ -485,7 +485,7 @@ class _Inner:
 
     def at_depth(self, depth, args):
         """Integrate over all variables but the outermost `depth`, whose values come first in `args`."""
-        if depth == len(self.ranges):  # there is one variable
+        if depth == len(self.ranges):  # `nquad` over a single variable
             return rebound(self.func)(*args)
         low, high = _range(self.ranges[-depth - 1], args)
         options = _options(self.opts[-depth - 1], args, low, high)
@@ -524,7 +524,7 @@ class _NQuad(_Quad):
     def examined(self, integrand, values, a, b):
         if self.known.samples and self.known.reports(integrand, values, a, b):
             self.known.check(self.name, integrand, values)
-            self.known = Known()  # it has no report on the outermost integral
+            self.known = Known()  # SciPy returns no report on the outermost integral
         return super().examined(integrand, values, a, b)
 
 

@@ -286,7 +286,7 @@ class _Recorded:
         self.y0, self.settings = y0, settings
         self.start = np.ascontiguousarray(plain_copy(y0), dtype=float)
         self.may_jump = False  # at times that depend on values
-        self.parts: list = []  # of the right-hand side, one for each combination of branches
+        self.parts: list = []  # slices of the right-hand side, one per combination of branches
         self.event_parts: list = []
 
     def traced(self, f, x, size):

@@ -74,7 +74,7 @@ class Mapped(Operator):
         return self._stacked([f(*elements.arguments(i), **kwargs) for i in range(elements.size)], self.out_axes)
 
     def _may_gain(self, elements):
-        """Return whether to try one call on the whole batch; for a derivative it fails, but detects calls of solvers."""
+        """Return whether to try one call on the whole batch; for a derivative it fails, but detects solver calls."""
         is_derivative = isinstance(self.f, Operator) and self.f.is_derivative
         return not is_derivative or elements.size >= MIN_COMPILED or bool(running.get())
 
@@ -118,7 +118,7 @@ class Mapped(Operator):
             leaf = maker.array(leaf) if isinstance(leaf, (list, tuple)) and holds_lifted(leaf) else leaf
             if isinstance(leaf, stacked.Batch):
                 found.append(np.copy(np.moveaxis(leaf.v, 0, normal(axis, leaf.ndim + 1, self.name))))
-            else:  # the same for all batch elements
+            else:  # a constant, equal for all batch elements
                 found.append(self._joined([leaf] * maker.size, axis))
         return restore(found)
 

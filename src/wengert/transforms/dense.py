@@ -133,7 +133,7 @@ class Jacobian(Derivative):
             raise ValueError(f"jacobian: mode is one of {', '.join(map(repr, MODES))}, not {mode!r}")
         self.chunk = checked_chunk(self.word, chunk)
         self.mode = mode
-        self.plan: Plan | None = None  # of the last call
+        self.plan: Plan | None = None  # plan of the last call
         self._m = 0  # number of output elements in the last call
 
     def _record(self, args, kwargs):

@@ -28,7 +28,7 @@ __all__ = ["check"]
 
 _OWN = f"{__name__.partition('.')[0]}."
 _STEPS = 2.0**-10, 2.0**-17  # relative distances; at least one exceeds the rounding of a cache key
-_MIN_RATIO, _MAX_RATIO = 1.5, 6.0  # of the changes over a step and half of it: 2, or 4 at an extremum; 1 at a jump
+_MIN_RATIO, _MAX_RATIO = 1.5, 6.0  # change over a step / over half of it: 2, or 4 at an extremum; 1 at a jump
 _NOISE = 1e-3  # allowed difference of equal calls, relative to the change over a step; caches have tolerances
 _ALWAYS = 8  # number of results without derivative that are all checked; later only the 16th, 32nd, ...
 

@@ -131,7 +131,7 @@ class Derivative(Operator):
         self._shared: _Shared | None = None  # last evaluation by `fun`
         self._unused = 0  # recordings by `fun` that no derivative used, minus 2 for each one that a derivative lacked
         self._lock = allocate_lock()
-        self._n = self._size = -1  # input and output size for which `quick` was accepted; -1: any
+        self._n = self._size = -1  # input and output size for which `quick` was accepted; -1: unknown
         self.__wrapped__ = f
         self.__name__ = self.__qualname__ = f"{self.word}_{name_of(f)}"
 

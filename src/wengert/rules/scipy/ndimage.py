@@ -105,7 +105,7 @@ class Compiled:
 
     @staticmethod
     def rank_filter(x, rank, footprint, output, mode, cval, origins=None, *rest):
-        if rest or origins is None or np.ndim(footprint) == 0:  # of _rank_filter_1d: x, rank, size, output, ...
+        if rest or origins is None or np.ndim(footprint) == 0:  # `_rank_filter_1d`: x, rank, size, output, ...
             found = windows_along(x, 0, int(footprint), mode, cval, 0 if origins is None else origins)
         else:
             found = footprint_windows(x, footprint, mode, cval, origins)

@@ -113,7 +113,7 @@ def coefficient_places(shape, int order, int mode, starts):
                         part[axis, k, i] = part[axis, 0, i] + k * stride
                 for i in range(size):
                     start = first[axis, begin + i]
-                    if not 0 <= start <= n - width:     # some are beyond the array
+                    if not 0 <= start <= n - width:     # some coefficients lie beyond the array
                         for k in range(width):
                             part[axis, k, i] = stride * source(start + k, n, mode)
                 stride *= n

@@ -266,7 +266,7 @@ def eigsh(A, k=6, M=None, sigma=None, which="LM", v0=None, ncv=None, maxiter=Non
         w, v = _scipy.eigsh(A, k, M, rng=rng, **options)
         if return_eigenvectors:
             return _np.vstack([w, v])
-        values = _scipy.eigsh(A, k, M, rng=rng, return_eigenvectors=False, **options)  # in another order
+        values = _scipy.eigsh(A, k, M, rng=rng, return_eigenvectors=False, **options)  # sorted differently
         return _np.vstack([values, v[:, _ranked_like(w, values)]])
 
     entries, *pattern = _entries(A)
