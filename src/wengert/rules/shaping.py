@@ -429,7 +429,7 @@ for fun, (pulls, pushes) in {
         batching=True if fun is np.median else None,
         taylor=None if is_median else taylor.PIECEWISE_LINEAR,
         native={np.median: "median", np.quantile: "quantile", np.percentile: "percentile"}.get(fun),
-        unheeded=frozenset(("overwrite_input",)),  # the pullback reads the operand
+        unheeded=frozenset(("overwrite_input",)),  # the operand is kept for the pullback
     )
 
 # ---- distinct elements: the derivative follows the first occurrence
