@@ -1,4 +1,4 @@
-# Interface of arguments.pyx for callables that check the arguments of a call against those of the previous one.
+# Interface of arguments.pyx for callables that check whether a call's arguments fit those of the traced call.
 
 cimport cython
 cimport numpy as cnp
@@ -7,7 +7,7 @@ from cpython.object cimport PyObject
 cdef enum Form:
     NUMBER          # a Python float or numpy.float64, where a derivative accepts either
     SCALAR, ARRAY
-    FIXED           # an array compared by contents, as part of the key
+    FIXED           # an array whose contents are part of the key
     CONSTANT, IDENTITY, SEQUENCE, MAPPING
     OBJECT          # a dataclass or a namespace
 

@@ -5,8 +5,8 @@ Data
     Template       guard on one value
     Arguments      the templates of the arguments of a call
 
-A template is only a shortcut for comparing the key of a value (`wengert.program.tracing.pytree.key_of`): a value
-without one is looked up by its key at each call.
+Checking a value against its template is faster than computing its key (`wengert.program.tracing.pytree.key_of`).
+If a value has no template, the program is looked up by key at each call.
 """
 
 cimport cython
@@ -34,7 +34,7 @@ cdef class Template:
     """A guard on one value; equivalent to comparing `wengert.program.tracing.pytree.key_of`."""
 
     cdef bint take(self, object x, list leaves, list operands) except -1:
-        """Check a value; append its leaves to `operands`, and their plain values to `leaves`."""
+        """Return whether a value matches; append its leaves to `operands`, and their plain values to `leaves`."""
         cdef Py_ssize_t i
         given = x
         if operands is not None and self.form <= ARRAY:
@@ -104,7 +104,7 @@ cdef bint append(list leaves, list operands, x, given) except -1:
 cdef Template template_of(x, bint is_number=False):
     """Return the template of a value; None if the value is compared by its key instead.
 
-    `is_number` says that a float may be Python's or NumPy's.
+    With `is_number`, the template of a float accepts Python and NumPy floats alike.
     """
     cdef Template t = Template.__new__(Template)
     cdef list leaves = [], others = []
@@ -157,7 +157,7 @@ cdef class Arguments:
     def of(tuple args, dict kwargs, positions=()):
         """Return the guards for a call's arguments, or None if one has no template.
 
-        Floats at `positions` may be Python's or NumPy's.
+        Arguments at `positions` may be Python or NumPy floats alike.
         """
         cdef Arguments found = Arguments.__new__(Arguments)
         found.names = tuple(kwargs)
@@ -209,7 +209,7 @@ cdef bint is_array_of(x, tuple shape) except -1:
 
 @cython.final
 cdef class Keyed:
-    """A snapshot by key."""
+    """A snapshot that holds the key of a value instead of a copy."""
 
     cdef object key
 

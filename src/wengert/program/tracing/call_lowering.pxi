@@ -1,11 +1,11 @@
 # Lowers calls and elementwise entries to instructions; included by ssa.pyx.
 #
-# A call without an equivalent instruction remains an opaque CALL of the function. With `exact=True` only forms that
-# keep the eager engine's bits are used.
+# A call without an equivalent instruction remains an opaque CALL of the function. With `exact=True` a call is lowered
+# only if the result is bit-identical to that of the eager engine.
 
 #: comparisons and predicates with an opcode of their own, for scalars and arrays of equal shape
 cdef dict FLAGS = {function(op): op for op in opcode_table.FLAGS}
-#: opcodes of bitwise functions, which are logical functions of bools, by the registry column ``lowering``
+#: opcodes of bitwise functions, applied to bools only, by the registry column ``lowering``
 cdef dict OF_BOOLS = {"and": AND, "or": OR, "not": NOT}
 #: scipy.special functions of one argument with an opcode
 cdef dict SPECIAL = {name: opcode for name, opcode in OPCODES.items() if "." in name}
@@ -26,7 +26,7 @@ cdef int32_t lower_elementwise(Definitions ssa, Node node) except -1:
     cdef int32_t kind = kind_of(ssa, node.y)
     if op >= WG_ADD:
         b = side_of(ssa, node.bbuf, node.b, node.bslot, node.bc)
-    if op and b >= 0 and node.y.dtype == DOUBLE and not ssa.exact:     # the other may be constant integers
+    if op and b >= 0 and node.y.dtype == DOUBLE and not ssa.exact:     # one may be a constant integer array
         a, b = as_doubles(ssa, a), as_doubles(ssa, b)
     fitted_a = fitted_to(ssa, a, node.y, kind)
     fitted_b = -1 if b < 0 else fitted_to(ssa, b, node.y, kind)
@@ -65,7 +65,7 @@ cdef int32_t as_doubles(Definitions ssa, int32_t value) except -1:
 
 
 cdef int32_t lower_float_function(Definitions ssa, list args, list values, Node node) except -2:
-    """Emit a function of Python floats, such as ``math.sin``, as the ufunc of its rule; -1 if impossible."""
+    """Emit a function of Python floats, such as ``math.sin``, as the equivalent ufunc; -1 if impossible."""
     cdef list found = []
     cdef int32_t v
     if ssa.exact or node.kwargs or node.y is not None:
@@ -87,7 +87,7 @@ cdef int32_t fitted_to(Definitions ssa, int32_t value, cnp.ndarray y, int32_t ki
 
 
 cdef int32_t in_shape(Definitions ssa, int32_t value, tuple shape) except -2:
-    """Broadcast an operand of an elementwise instruction to a shape by a view; -1 if there is none."""
+    """Broadcast an operand of an elementwise instruction to a shape with a view; -1 if no view does this."""
     cdef int32_t kind = ssa.code.kinds[value]
     if kind <= FLAG or ssa.code.types[kind][1] == shape:
         return value
@@ -109,7 +109,7 @@ cdef int32_t operand_of(Definitions ssa, x, list values, tuple shape) except -2:
 
 
 cdef bint lower_comparison(Definitions ssa, Node node) except -1:
-    """Emit a comparison of two scalars; return False if the entry is another call."""
+    """Emit a comparison of two scalars; return False for any other tape entry."""
     cdef int32_t sides[2]
     cdef int k, op
     cdef Buffer buffer
@@ -133,7 +133,7 @@ cdef bint lower_comparison(Definitions ssa, Node node) except -1:
     return True
 
 
-#: placeholders of the first operands of calls, and lowering rules by function
+#: preallocated operand placeholders of calls, and a cache of lowering rules by function
 cdef list OPERANDS = [Operand(k) for k in range(16)]
 cdef dict lowerings = {}
 cdef enum:
@@ -141,7 +141,7 @@ cdef enum:
 
 
 cdef object lowering_of(fun, row):
-    """Return the rule that lowers a function; None if each of its calls remains a call."""
+    """Return the rule that lowers calls of a function; None if they remain opaque calls."""
     if fun in lowerings:
         return lowerings[fun]
     if row.lowering is not None:
@@ -176,7 +176,7 @@ cdef int32_t lower_call(Definitions ssa, Node node) except -1:
             items[item] = operand
             args[position] = tuple(items) if type(args[position]) is tuple else items
     rule = None
-    if node.row.kind != "custom" or lookup(fun) is node.row:        # not a rule of the user's, for any function
+    if node.row.kind != "custom" or lookup(fun) is node.row:        # not overridden by a user's rule
         rule = lowering_of(fun, node.row)
     found = -1 if rule is None else rule(ssa, args, values, node)
     if found >= 0:
@@ -202,7 +202,7 @@ def lower_special(Definitions ssa, list args, list values, Node node):
 
 
 def lower_ufunc(Definitions ssa, list args, list values, Node node):
-    """Lower a ufunc with an opcode, or a function of Python floats that has its rule; -1 for other types."""
+    """Lower a ufunc that has an opcode, or its counterpart for Python floats; -1 for other types."""
     found = lower_float_function(ssa, args, values, node) if getattr(node.compute, "is_kernel", False) else -1
     return found if found >= 0 else lower_kernel(ssa, args, values, node)
 
@@ -210,7 +210,7 @@ def lower_ufunc(Definitions ssa, list args, list values, Node node):
 cdef int32_t lower_kernel(Definitions ssa, list args, list values, Node node) except -2:
     """Emit an elementwise function, with bool operands converted to doubles; -1 if it must remain a call.
 
-    Calls with bools, of arrays without axes, and with scalar results come here.
+    Handles calls with bool operands, 0-d arrays or scalar results, which are not elementwise tape entries.
     """
     cdef list found = []
     cdef int32_t v, kind = kind_of_doubles(ssa, node.y)
@@ -233,7 +233,7 @@ cdef int32_t lower_kernel(Definitions ssa, list args, list values, Node node) ex
 
 
 def lower_stack(Definitions ssa, list args, list values, Node node):
-    """Lower a stack of arrays that only moves elements, or a stack of scalars; -1 for others."""
+    """Lower a stack of arrays as a move of elements, or a stack of scalars; -1 if neither is possible."""
     cdef int32_t moved = lower_moved(ssa, args, values, node), v
     cdef list found = []
     if moved >= 0:

@@ -1,13 +1,13 @@
-"""Captures the state that a function reads from outside, and binds a copy of the function to operands instead.
+"""Captures the outside state that a function reads, and makes copies of the function that read operands instead.
 
 `scan` finds everything that f can read.  Each *place* that holds data (scalars, arrays, small containers) is read at
 every call; functions, classes and objects are compared by identity, other containers item by item, and a change
 triggers a new scan.  While tracing, f runs as a copy whose places yield operands: names are renamed to private ones,
 cells and defaults are copied, and attributes become descriptors of a proxy object.  A place that no copy can reach is
 compared by value, as part of the cache key.
-One observed run of f finds reads that the scan cannot watch; if such code ran, f is not compiled.
-The scan enters only code that ran, once that is known: as long as everything that this code reads is unchanged, the
-same code runs again.
+One observed run of f finds reads that the scan cannot watch; if there are any, f is not compiled.
+After that run, the scan enters only the code that ran: as long as nothing that this code reads has changed, the same
+code runs again.
 
 Invariants
 - The user's objects are only read, by any number of threads at once.
@@ -62,7 +62,7 @@ _SHELVES = (dict, list, set, frozenset, collections.deque)
 _HOLDERS = (dict, list, tuple, collections.deque, np.ndarray)  # not sets: traced values are unhashable
 
 
-#: number of functions that are scanned before f has run; large packages reach many more, most of which never run
+#: maximum number of functions scanned before f has run; large packages reach many more, most of which never run
 MAX_UNSEEN_FUNCTIONS = 24
 
 #: functions of importlib that run when a loaded module is imported again
@@ -70,7 +70,7 @@ _IMPORTING = {"_handle_fromlist", "_lock_unlock_module", "parent"}
 
 
 def _impure_code(seen):
-    """Return the impure code that ran, each with its first caller and the line."""
+    """Return the impure code that ran, as tuples (code, code of its first caller, line)."""
     return [found for found in seen.codes.values() if found is not True]
 
 
@@ -90,12 +90,12 @@ def _makes_lock(code):
 
 
 def _imports_again(code):
-    """Return whether this is code of an import statement that finds the module loaded."""
+    """Return whether code belongs to an import of a module that is already loaded."""
     return _is_import_system(code) and code.co_name in _IMPORTING
 
 
 def _inspects_callers(fun, code):
-    """Return whether `inspect` reads the frames of its callers."""
+    """Return whether this is a call of `sys._getframe` from the `inspect` module."""
     return fun is sys._getframe and code.co_filename == inspect.currentframe.__code__.co_filename
 
 
@@ -133,7 +133,7 @@ class Captures:
     limit : int
         Number of functions above which nothing is captured, and `is_cut` is set.
     pins : bool
-        Whether all captured values are part of the key, since the trace takes some of them for constants.
+        Whether all captured values are part of the key, because the trace treats some of them as constants.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ class Captures:
     is_cut : bool
         Whether f reaches more functions than are scanned before it has run.
     is_bare : bool
-        Whether f is a function that reads no data and reaches nothing else to copy, so that it runs as in other calls.
+        Whether f reads no data and reaches nothing that must be copied, so that f itself is traced.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class Captures:
         self.trusted = scan.trusted
         self.shelves = [pair for pair in scan.watched.values() if issubclass(type(pair[1]), _SHELVES)]
         held = [value for (_, name), (_, value) in scan.watched.items() if not str(name).startswith("__")]
-        self.is_whole = not any(isinstance(value, _HOLDERS) for value in held)  # dunder names are those of classes
+        self.is_whole = not any(isinstance(value, _HOLDERS) for value in held)  # dunder names belong to classes
         used = set()
         if scan.places and not self.pins:
             data = {key: place.read() for key, place in scan.places.items()}
@@ -235,7 +235,7 @@ class Captures:
         return effect(f"it changes {', '.join(map(repr, sorted(changed, key=str)))}")
 
     def doubt(self, seen: Observer) -> str | None:
-        """Return what f read in an observed run that cannot be watched, and where; None if nothing."""
+        """Describe a read of the observed run that cannot be watched, with its location; None if there is none."""
         ran = [found for found in _impure_code(seen) if not _imports_again(found[0]) and not _makes_lock(found[0])]
         trusted = self._trusted(ran)
         ran = [found for found in ran if code_key(found[0]) not in trusted]
@@ -316,8 +316,8 @@ class Reading:
     aliases : tuple of (int, int)
         Pairs of leaves that are the same array, and therefore the same operand.
     frozen : frozenset of int
-        Indices of leaves, counting those of the arguments first, that f needs as plain values, for a C function.
-        They are part of the key too.
+        Indices of leaves, arguments first, whose plain values f needs, for example to pass them to a C function.
+        These values are part of the key.
     """
 
     __slots__ = ("aliases", "captures", "frozen", "held", "in_derivative", "key", "leaves", "values")
@@ -334,7 +334,7 @@ class Reading:
         return all(map(operator.is_, self.held, self.values))
 
     def operands(self, inputs: Iterable, leaves: Iterable) -> list:
-        """Return the leaves passed to f, those of the arguments first: inputs, or plain values of frozen leaves."""
+        """Return the leaves passed to f, arguments first: the inputs, but plain values for frozen leaves."""
         return [leaf if i in self.frozen else x for i, (x, leaf) in enumerate(zip(inputs, leaves))]
 
     def bound(self, operands: Iterable) -> Any:
@@ -348,8 +348,8 @@ class Reading:
         Returns
         -------
         callable
-            Called like `f`, with NumPy's names rebound too; for an operator such as ``wengert.grad(g)`` the same
-            operator of a copy of `g`.  Raises `NotReplayable` if it writes to an object that outlives the call.
+            Has the signature of `f`, and NumPy's names rebound; for an operator such as ``wengert.grad(g)`` the same
+            operator of a copy of `g`.  A call raises `NotReplayable` if it writes to an object that outlives it.
         """
         captures = self.captures
         if captures.is_bare:
@@ -366,7 +366,7 @@ class Reading:
 
 
 class _Bare:
-    """Stands for the `OperandPlan` of a function without operands that reaches nothing else to copy."""
+    """Replaces the `OperandPlan` of a function that need not be copied; see `Captures.is_bare`."""
 
     originals: tuple = ()
     idle: dict = {}
@@ -430,7 +430,7 @@ def _items(shelf):
 
 
 def _ids_of_items(items):
-    """Return identities of items, with those nested in containers if there are few."""
+    """Return the identities of items; if there are few, those of nested items too."""
     return [*map(item_ids if len(items) <= MAX_SMALL_ITEMS else id, items)]
 
 

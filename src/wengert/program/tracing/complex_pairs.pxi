@@ -26,7 +26,7 @@ def _product(Listing code, tuple x, tuple y):
 
 
 def _quotient(Listing code, tuple x, tuple y):
-    """Divide, scaled by the divisor's larger part to avoid overflow (Smith 1962); division by 0 is as for a real 0."""
+    """Divide, scaled by the divisor's larger part to avoid overflow (Smith 1962); a zero divisor acts like a real 0."""
     cdef int32_t a = x[0], b = x[1], c = y[0], d = y[1]
     cdef int32_t first = emit(code, GREATER_EQUAL, real(code, WG_ABSOLUTE, c), real(code, WG_ABSOLUTE, d), -1, FLAG)
     cdef int32_t large = choice(code, first, c, d), small = choice(code, first, d, c)

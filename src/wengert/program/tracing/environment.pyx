@@ -191,7 +191,7 @@ cdef bint is_still(int way, x, held) except -1:
 
 
 cdef object iterate(x):
-    """Iterate over a container by its built-in base, ignoring overridden ``__iter__``."""
+    """Return an iterator over a container that ignores an overridden ``__iter__`` of a subclass."""
     for kind in iterated:
         if isinstance(x, kind):
             return kind.__iter__(x)

@@ -1,7 +1,7 @@
 # Lowers calls that only move elements, such as `np.roll` and indexing; included by ssa.pyx.
 #
-# The function is run on an array of element numbers, which shows where each element of the result comes from. A few
-# strided pieces become views and placements, other moves a GATHER with constant indices.
+# Running the function on arrays of element indices shows where each element of the result comes from. If the result
+# consists of a few strided pieces, they become views and placements; otherwise it becomes a GATHER.
 
 #: limit on the strided views from which a moved array is assembled; beyond it a gather is emitted
 cdef int MAX_VIEWS = 8
@@ -64,7 +64,7 @@ cdef list regular_pieces(where, firsts):
 
 
 cdef bint is_irregular(where) except -1:
-    """Cheap test on the first column: does it alone have too many pieces?"""
+    """Return whether the first column alone has too many pieces; a cheap test before the full one."""
     steps = np.diff(where.reshape(len(where), -1)[:, 0])
     return steps.size >= MAX_VIEWS and np.count_nonzero(steps != np.sort(steps)[len(steps) // 2]) >= MAX_VIEWS
 
@@ -136,9 +136,9 @@ cdef tuple key_of_arguments(args):
 
 
 cdef int32_t emit_moved(Definitions ssa, key, numbers, list values, y) except -2:
-    """Emit an array of elements of others; -1 if no instruction does this.
+    """Emit an array that consists of elements of `values`; -1 if no instruction does this.
 
-    `numbers` returns for each result element its index in the concatenated operands, from 1, or 0 for a zero.
+    `numbers` returns for each result element its 1-based index in the concatenated operands, or 0 for a zero.
     The indices are cached by `key`.  Few strided pieces become views and placements, other indices a gather.
     """
     cdef int32_t v, found, kind, index
@@ -154,7 +154,7 @@ cdef int32_t emit_moved(Definitions ssa, key, numbers, list values, y) except -2
         pieces = regular_pieces(where, np.cumsum([1, *sizes]))
         if pieces is None and len(values) == 1 and sizes[0] <= 0x7fffffff and where.min() > 0:
             pieces = ssa.constant_array(np.ascontiguousarray(where - 1, dtype=np.int32))
-        if type(pieces) is list:        # tables are searched once
+        if type(pieces) is list:        # intern the views once per key
             pieces = [(source, view, ssa.code.entry(ssa.code.views, "view", place)) for source, view, place in pieces]
         ssa.moves[key] = pieces
     pieces = ssa.moves[key]
@@ -172,6 +172,6 @@ cdef int32_t emit_moved(Definitions ssa, key, numbers, list values, y) except -2
 
 
 cdef int32_t in_c_order(Definitions ssa, int32_t value) except -1:
-    """Return an array copied to C order if it has another."""
+    """Return an array in C order, copied if necessary."""
     dtype, shape, strides = ssa.code.types[ssa.code.kinds[value]]
     return value if strides is None else ssa.code.in_layout(value, (dtype, shape, None))

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Records which code runs during one call, by a profile function in C, which itself runs no observable code."""
+"""Records which code runs during one call, with a profile function in C that itself runs no observable code."""
 
 cimport cython
 from cpython.object cimport PyObject, Py_TYPE
@@ -48,16 +48,16 @@ cdef class Observer:
     codes : dict
         By id of a code object: True if it is pure, otherwise a tuple (code, code of its first caller, line).
     calls : dict
-        By C function, type of its owner and purity of the caller: a tuple (function, whether the caller is pure, its
-        code, line).
+        By C function, type of its owner and purity of the caller: a tuple (function, whether the caller is pure,
+        code of the caller, line).
     """
 
     cdef readonly dict codes, calls
-    cdef PyObject *seen_codes[MAX_SEEN]     # code in `codes`, and calls in `calls` from such code: nothing is new there
+    cdef PyObject *seen_codes[MAX_SEEN]     # caches of code and calls that are already in `codes` and `calls`
     cdef Seen seen_calls[MAX_SEEN]
     cdef dict verdicts
     cdef bint collects              # whether the garbage collector was on; disabled because it runs finalisers
-    cdef PyFrameObject *ignored     # frame of an import by pure code, or that shows a warning, else NULL
+    cdef PyFrameObject *ignored     # frame of an import or of a shown warning; calls within it are ignored
     cdef Py_tracefunc former
     cdef PyObject *former_self
 
@@ -85,11 +85,11 @@ cdef class Observer:
 cdef class Watch:
     """While entered, detects whether any of given code objects runs in this thread.
 
-    Where code in `idle`, a dict of functions by the id of their code, is about to run, ``refuse(f)`` is called, which
-    raises an error.
+    `idle` maps the id of a code object to its function.  Before such a function f runs, ``refuse(f)`` is called,
+    which raises an error.
     """
 
-    cdef set codes                  # their ids
+    cdef set codes                  # ids of the code objects
     cdef dict idle
     cdef object refuse
     cdef readonly bint found
@@ -164,7 +164,7 @@ cdef int observe(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) 
 
 
 cdef inline PyObject *borrowed_code(PyFrameObject *frame) noexcept:
-    """Return the code of a frame, which keeps it."""
+    """Return a borrowed reference to the code of a frame."""
     cdef PyObject *found = <PyObject *>PyFrame_GetCode(frame)
     Py_XDECREF(found)
     return found
@@ -203,7 +203,7 @@ cdef bint is_pure_code(Observer observer, PyFrameObject *frame) except -1:
 
 
 def unobserved(call, *args):
-    """Return the result of a call whose code the active observer does not see."""
+    """Call a function while the active observer is suspended, and return its result."""
     cdef PyThreadState *state = PyThreadState_Get()
     cdef Py_tracefunc former = state.c_profilefunc
     cdef PyObject *former_self = state.c_profileobj

@@ -1,4 +1,4 @@
-"""Copies a function so that it reads operands from the places that hold its captured state.
+"""Copies a function such that the copy reads operands in place of its captured state.
 
 Names are renamed to private ones, cells and defaults are copied, and attributes become descriptors of a proxy object.
 """
@@ -86,18 +86,18 @@ _swaps = _Module._wengert_swaps
 
 
 class OperandPlan(Plan):
-    """A rebinding plan in which the places of `operands` yield these; it is used once, never cached.
+    """A rebinding plan whose copies read `operands`, a dict by place, instead of captured values; used only once.
 
-    `is_trial` plans only find out which places a copy can reach; they are not run.
+    With `is_trial`, the plan only finds out which places a copy can reach; the copy is not run.
     """
 
     enters_differentiated = True
 
     @staticmethod
     def when_called(f):
-        """Return a function that raises, in place of one whose code did not run before.
+        """Return a replacement that raises for a function whose code did not run before.
 
-        The registration of a function of a package may have been deferred until it is called.
+        A package's function may by then have been registered; if so, the replacement calls what it is registered to.
         """
 
         def run(*args, **kwargs):
@@ -121,7 +121,7 @@ class OperandPlan(Plan):
         functions = [value for value in nodes if type(value) is types.FunctionType]
         codes = [f.__code__ for f in functions if id(f) in self.changed]
         self.originals = [*codes, *filter(None, (read(code).latest[1] for code in codes))]
-        idle = [f for f in self.lazy.values() if not is_deferred(f)]  # also reached by objects that are not copied
+        idle = [f for f in self.lazy.values() if not is_deferred(f)]  # objects that are not copied may call these too
         self.idle = {id(f.__code__): f for f in idle}
         self.make(nodes, memo)
         self.run = self.build(root, memo)
@@ -166,7 +166,7 @@ class OperandPlan(Plan):
         self.aliases += aliases
         known, code = read(f.__code__).latest, f.__code__
         if not self.is_trial:
-            code = known[1].replace() if known[0] == key else rename(code, *key)  # a new one, see `originals`
+            code = known[1].replace() if known[0] == key else rename(code, *key)  # a new code object, see `originals`
         self.changed[id(f)] = code if self.is_trial or code is not f.__code__ else code.replace()
 
     def recipe(self, f):

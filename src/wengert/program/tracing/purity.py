@@ -135,7 +135,7 @@ def reads_state(value: object) -> bool:
     kinds = (type, types.FunctionType, types.BuiltinFunctionType)
     if id(value) in _READS_STATE or (type(value) in kinds and value.__module__ in ("decimal", "_decimal")):
         return True
-    return type(value) is types.FunctionType and value.__module__ == "logging"  # uses or finds any logger
+    return type(value) is types.FunctionType and value.__module__ == "logging"  # may use any logger
 
 
 def is_logger(value: object) -> bool:
@@ -150,13 +150,13 @@ def level_of(logger: Any) -> tuple:
 
 
 def writes_log(codes: dict) -> bool:
-    """Return whether a logger wrote, by the ids of code objects that ran."""
+    """Return whether a logger wrote, given the code objects that ran, by id."""
     logging = sys.modules.get("logging")
     return logging is not None and id(logging.Logger._log.__code__) in codes
 
 
 def is_random(kind: type) -> bool:
-    """Return whether methods of this type are random."""
+    """Return whether methods of this type return random values."""
     return str(kind.__module__).startswith(("numpy.random", "random", "secrets"))
 
 

@@ -169,7 +169,7 @@ def _count(value, found=0):
 
 
 def contents_key(value: Any, others: list) -> Any:
-    """Return the key of a value whose leaves are compared by their bytes."""
+    """Return a key of a value that includes the bytes of its leaves."""
     leaves: list = []
     key = key_of(value, leaves, others)
     return key, *[np.asarray(leaf).tobytes() for leaf in leaves]
@@ -214,7 +214,7 @@ _SCALARS = frozenset((float, np.float64, np.complex128, np.float32, np.complex64
 
 
 def item_ids(value: Any) -> Any:
-    """Return the nested identities of a container's items, to detect a write to it."""
+    """Return the nested identities of a container's items, to detect writes to it."""
     kind = type(value)
     if kind is dict:
         items = [*value, *value.values()]

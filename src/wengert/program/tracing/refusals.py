@@ -17,8 +17,8 @@ class NotHere(NotReplayable):
 
 
 class Uncopied(NotHere):
-    """While f is traced, a function runs instead of its copy, so that it treats captured values as constants."""
+    """A function ran instead of its copy during the trace, so that captured values would become constants."""
 
 
 class NotSeen(NotHere):
-    """f calls code while it is traced that did not run before."""
+    """During the trace, f calls code that did not run in the observed call."""

@@ -1,4 +1,4 @@
-"""Finds all state that a function may read, and how each part is watched at every call.
+"""Finds all state that a function may read, and decides how each part is watched at every call.
 
 A worklist algorithm over objects: from the function through names, cells, defaults, imports, loaded attributes, items
 of containers, classes and their bases.  The type of an object decides how it is watched: by identity, by its items, by
@@ -86,7 +86,7 @@ _BEHIND = (types.MappingProxyType, type({}.keys()), type({}.values()), type({}.i
 _NO_DATA = frozenset(
     (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.MethodType, type, np.ufunc)
 )
-#: types whose contents f sees through stand-ins where they are copied
+#: types whose contents a copy of f reads through stand-ins
 _READ_THROUGH = {types.ModuleType, types.CellType, *TABLES}
 
 
@@ -98,11 +98,11 @@ class Doubt(NamedTuple):
 
 
 class TooManyFunctions(Exception):
-    """More functions are reachable than were to be scanned."""
+    """More functions are reachable than the limit of the scan."""
 
 
 class UnknownCode(Exception):
-    """Code that did not run may run in derivatives: that of derivative rules."""
+    """The function reaches derivative rules, whose code may run in derivatives although it did not run before."""
 
 
 def effect(what: str) -> str:
@@ -133,8 +133,8 @@ def code_key(code: types.CodeType) -> tuple:
 class Scan:
     """The state reachable from a function.
 
-    With `ran`, the keys of all code that runs, other functions are compared by identity but not scanned.
-    Without, the scan ends with an exception at more than `limit` functions.
+    If `ran`, the keys of all code that runs, is given, other functions are compared by identity but not scanned.
+    `TooManyFunctions` is raised if more than `limit` functions must be scanned.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ class Scan:
 
     def __init__(self, root, nodes, lowered, constant=(), ran=None, limit=sys.maxsize, cached=None):
         self.ran, self.limit = ran, limit
-        self.cached = {} if cached is None else cached  # by id: cached functions, with what `codes_of_cached` found
+        self.cached = {} if cached is None else cached  # by id: (cached function, *its `codes_of_cached`)
         self.followed = {id(node) for node in nodes if not is_seen_whole(node)}
         self.copied = {*map(id, nodes)}
         self.lowered = lowered  # converts operands to plain values, since in a derivative they are data
@@ -312,7 +312,7 @@ class Scan:
             self.visit_object(value)
 
     def check_compiled(self, f):
-        """Check the Python function of a compiled one, whose calls of functions in C the observer does not see."""
+        """Check the source function of a compiled one: the observer does not see its calls of C functions."""
         for name in IMPURE_BUILTINS.intersection(read(f.__code__).names):
             self.effect = f"{f.__qualname__} calls {name}"
 
@@ -331,7 +331,7 @@ class Scan:
             if f.__closure__ and self.ran is not None and top(space["__name__"]) == "wengert":
                 raise UnknownCode
             for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
-                if name != "dispatch_cache" or space["__name__"] != "functools":  # it follows from the functions
+                if name != "dispatch_cache" or space["__name__"] != "functools":  # depends only on other cells
                     self.look(cell)
             return  # if it is impure and called, the observer sees its code
         is_idle = self.ran is not None and code_key(f.__code__) not in self.ran
@@ -376,7 +376,7 @@ class Scan:
         self.look_at_attributes(f)
 
     def look_along(self, module, path):
-        """Record the attributes that a chain such as ``package.module.function`` reads, and no others of a module."""
+        """Record only those attributes of modules that a chain such as ``package.module.function`` reads."""
         for k, name in enumerate(path):
             space = vars(module)
             value = space.get(name)
@@ -443,7 +443,7 @@ class Scan:
         if not is_known:
             self.sizes[id(space)] = space, len(space)
         names = self.loaded.intersection(space)
-        if self.is_dynamic and not is_known:  # a module may import all names of numpy
+        if self.is_dynamic and not is_known:  # ``from numpy import *`` also binds functions that read settings
             names |= {each for each, value in [*space.items()] if not reads_state(value)}
         for each in sorted({*names, "__getattr__"} if "__getattr__" in space and not is_known else names):
             if is_pure(name):
@@ -466,7 +466,7 @@ class Scan:
                 self.enter(value)
 
     def attributes(self, space, are_all=False):
-        """Record the loaded attributes in a namespace, or all, and the number of attributes."""
+        """Record the attributes of a namespace that code loads (or all), and its keys, or their number if many."""
         for name in sorted(map(str, space) if are_all else self.loaded.intersection(space)) if space else ():
             self.look(space, name)
         if 0 < len(space) <= MAX_SMALL_ITEMS:
@@ -511,7 +511,7 @@ class Scan:
             self.doubt(f"a {module}.{kind.__qualname__}, whose contents are not analysed")
             return
         if hasattr(kind, "__get__") and not (callable(value) or is_made_in_python(kind)):
-            # A descriptor in C, such as a property of pandas: its state is what it refers to.
+            # A descriptor in C, such as a property of pandas: its state consists of the objects it refers to.
             self.enter_all([each for each in gc.get_referents(value) if each is not kind])
             return
         if not has_known_layout(kind):

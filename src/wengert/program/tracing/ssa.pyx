@@ -48,7 +48,7 @@ cdef extern from "list.h" nogil:
 
 cdef object DOUBLE = np.dtype(float), BOOL = np.dtype(bool)
 cdef enum:
-    MAX_SHARED_BYTES = 1024         # of a constant array that is compared with those before
+    MAX_SHARED_BYTES = 1024         # size up to which equal constant arrays are shared
 
 cdef tuple NEVER = (1 << 62, 1 << 62)
 
@@ -61,7 +61,7 @@ cdef class Memory:
     cdef int32_t value              # the whole contents; -1 if not yet defined
     cdef object dtype
     cdef tuple shape, strides       # of the value; strides are None for C order
-    cdef Py_ssize_t first           # offset of its first element from the lowest address, in bytes
+    cdef Py_ssize_t first           # offset of its first element from the buffer's lowest address, in bytes
     cdef int32_t *elements          # scalar value of each element, -1 if unknown; NULL if none is known
     cdef Py_ssize_t count           # number of elements
     cdef list changed               # indices of elements written since `value`; None if there are none
@@ -77,7 +77,7 @@ cdef class Memory:
         return 0
 
     cdef int know(self, Py_ssize_t count) except -1:
-        """Allocate the scalar values of elements."""
+        """Allocate `elements`, all unknown, if there are none yet."""
         if self.elements == NULL:
             self.elements = <int32_t *>PyMem_Malloc((count if count else 1) * sizeof(int32_t))
             if self.elements == NULL:
@@ -103,7 +103,7 @@ cdef class Definitions:
     cdef dict kept_arrays           # (shape, bytes) of a small constant operand: its value
     cdef dict kinds                 # shape: type id of a C-ordered double array
     cdef dict broadcasts            # (type id, shape): broadcasting view, None if there is none
-    cdef dict moves                 # static key of a call that only moves elements: where they come from
+    cdef dict moves                 # static key of a call that only moves elements: its pieces or gather indices
     cdef dict guard_lines           # (id of code, instruction): (code, "file:line") of a guard
     cdef bint exact                 # emit an instruction per entry, so that adjoints add up in the eager order
 
@@ -126,7 +126,7 @@ cdef class Definitions:
     # ------------------------------------------------------------------------------------------ memory
 
     cdef Memory memory(self, Buffer buffer, cnp.ndarray view):
-        """Return the contents of a buffer; one that no entry created was constant when it was first written."""
+        """Return the contents of a buffer; if no entry created it, they start as a constant."""
         cdef Memory memory
         found = self.memories.get(id(buffer))
         if found is not None:
@@ -270,7 +270,7 @@ cdef class Definitions:
             return 0
         shape, strides = layout(view)
         source = self.passive(self.stored(node))
-        self.view_as(memory, (<object>view).dtype)       # last, since reading the source may change how memory is seen
+        self.view_as(memory, (<object>view).dtype)       # last, since reading the source may change its dtype
         if shape == () and node.key is None and self.code.types[self.code.kinds[source]][0] == memory.dtype == float:
             if self.code.kinds[source] != SCALAR:       # an array of one element
                 source = emit(self.code, LOAD, source, 0, -1, SCALAR)
@@ -396,7 +396,7 @@ cdef class Definitions:
     def process_new(self):
         """Process the entries so far, so that the tape can free their arrays, and drop buffers that are unreachable.
 
-        An unreachable buffer has only the references of the pair here, of the loop variable and of the tape's set.
+        An unreachable buffer is referenced only by the pair in `memories`, the loop variable and the tape's set.
         """
         cdef Tape tape = self.tape
         self.run()
@@ -470,7 +470,7 @@ cdef class Definitions:
         return 0
 
     cdef int32_t define_once(self, Buffer buffer, y, int32_t value) except -1:
-        """Define a buffer with zero strides, which stores each element once, from its index-0 elements."""
+        """Define a buffer with zero strides by the elements at index 0 of the broadcast axes, the only ones stored."""
         dtype, shape, _ = self.code.types[self.code.kinds[value]]
         steps = np.empty(shape, dtype).strides
         first = y[tuple([slice(0, 1 if stride == 0 else None) for stride in y.strides])]
@@ -497,7 +497,7 @@ cdef class Definitions:
         return (<Memory>found[1]).value if (<Memory>found[1]).shape == () else self.read(buffer, view)
 
     cdef str line(self, position):
-        """Return file and line of a guard, cached: finding the line takes time linear in the size of the function."""
+        """Return file and line of a guard; cached, since finding a line takes time linear in the function's size."""
         if position is None:
             return frames.where(position)
         place = id(position[0]), position[1]
@@ -506,10 +506,10 @@ cdef class Definitions:
             found = self.guard_lines[place] = position[0], frames.where(position)
         return found[1]
 
-    # ------------------------------------------------------------------------------------------ ends
+    # ------------------------------------------------------------------------------------------ inputs and outputs
 
     def take_input(self, x, number):
-        """Append an input instruction for an operand that is the result of no tape entry."""
+        """Append an input instruction for an operand that no tape entry computes."""
         if type(x) is ScalarVar:
             value = emit(self.code, INPUT, number, -1, -1, SCALAR)
         else:
@@ -519,7 +519,7 @@ cdef class Definitions:
         self.name(x, value)
 
     def name(self, x, int32_t value):
-        """Bind an operand that is the result of no tape entry to a value."""
+        """Bind an operand that no tape entry computes to an SSA value."""
         self.grow()
         if type(x) is ScalarVar:
             self.of_slot[(<ScalarVar>x).slot] = value

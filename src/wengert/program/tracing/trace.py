@@ -33,7 +33,7 @@ class Recording:
     disabled : frozenset of str
         Passes disabled for the traced program.
     warns : bool
-        Whether the examples are values that the user gave, so that what they show is worth a warning.
+        Whether to warn about what happens at the examples: they come from the user and are not arbitrary.
     """
 
     def __init__(self, tape, code, examples, exact, disabled, warns=True):
@@ -84,7 +84,7 @@ def listed(
     """Trace a function of arrays and scalars to IR with one input per example.
 
     The function returns a list of operands; values from outside are recorded as constants.
-    If a loop makes a traced value vanish, as root finding does, ``on_search()`` is called at the end.
+    If comparisons of a loop contract, as in a search for a root, ``on_search()`` is called at the end.
     Without `warns`, the examples are arbitrary; see `Recording`.
     """
     tape = Tape(name, recording=True)
@@ -97,7 +97,7 @@ def listed(
                 code.take_input(x, number)
             made = Recording(tape, code, examples, exact, disabled, warns)
             token = recording.set(made)
-            tape.reader = code.process_new  # called now and then, so that the tape can free arrays during a long trace
+            tape.reader = code.process_new  # called periodically, so that the tape can free arrays during a long trace
             try:
                 found = function(*inputs)
             except Exception as error:
@@ -126,9 +126,9 @@ def _check_end(level):
 
 
 def searches_of(function, examples: list, varied: int, name: str) -> tuple:
-    """Return file and line of loops that find a root without its derivative in the first `varied` examples.
+    """Return file and line of loops that find a root but lose its derivative in the first `varied` examples.
 
-    Calls the function in forward mode, with an arbitrary direction; one that fails there has no such loops.
+    Calls the function in forward mode with an arbitrary direction; returns nothing if that fails.
     """
     level, rng = Level(name, 0, 1), np.random.default_rng(0)
     inputs = [np.float64(x) if type(x) is float else x for x in examples]
