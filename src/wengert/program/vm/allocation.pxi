@@ -1,8 +1,8 @@
-# Buffer allocation, included by machine.pyx: allocations of arrays, and slots of scalars.
+# Buffer allocation, included by machine.pyx: assigns memory to arrays and slots to scalars.
 #
-# A view lies in the allocation of its array; an instruction that overwrites elements of an array reuses its allocation
-# in place if nothing reads the array later, and copies it otherwise. Live ranges are known, so the workspace is laid
-# out by a linear scan (Poletto and Sarkar 1999, doi:10.1145/330249.330250) with one free list for each size.
+# A view shares the allocation of its array. An instruction that overwrites elements of an array reuses the allocation
+# in place if nothing reads the array later, else copies the array. Offsets in the workspace are assigned by linear
+# scan over live ranges (Poletto and Sarkar 1999, doi:10.1145/330249.330250) with one free list for each size.
 
 
 cdef Allocation new_alloc(Lowering low, int kind, Py_ssize_t i, Py_ssize_t born, int which=0):
@@ -20,13 +20,13 @@ cdef Allocation new_alloc(Lowering low, int kind, Py_ssize_t i, Py_ssize_t born,
 
 
 cdef int reuse_or_copy(Lowering low, Py_ssize_t i, Py_ssize_t s) except -1:
-    """Set the allocation of an array with replaced elements: its base's, reused in place, or a copy."""
+    """Set the allocation of an array that results from a store: that of its base, reused in place, or a copy."""
     cdef Py_ssize_t base = low.a[i]
     cdef Allocation alloc, fresh
     cdef Layout layout = low.layout(i)
     if base >= 0:
         alloc = low.alloc_of[low.under[base]]
-        if low.step[base] == s or (         # this step has stored to other elements before
+        if low.step[base] == s or (         # this step already stored to other elements
                 alloc.kind in (WORK, RESULT) and alloc.last <= s and low.is_whole(base) and layout == alloc.layout
                 and count_uses(low, alloc, s, i) == 1):
             low.alloc_of[i] = alloc
@@ -57,7 +57,7 @@ cdef bint is_zeros(Lowering low, Py_ssize_t i):
 
 
 cdef int count_uses(Lowering low, Allocation alloc, Py_ssize_t s, Py_ssize_t y) except -1:
-    """Count reads of an allocation within a step, except of elements that value `y` then overwrites one by one."""
+    """Count a step's reads of an allocation, except elementwise reads of just those elements that `y` overwrites."""
     cdef int count = 0
     cdef Py_ssize_t written = y         # the instruction that computes the stored elements
     if low.op[y] == Op.PLACE and not low.is_scalar(low.c[y]) and low.step[low.c[y]] == s:
@@ -115,7 +115,7 @@ cdef int place_allocs(Lowering low) except -1:
 
 
 cdef bint may_return(Value value):
-    """Return whether an output is the whole allocation; one from the workspace may have another shape."""
+    """Return whether an output covers its whole allocation, so that it can be returned without a copy."""
     cdef Layout layout = value.layout, own = value.alloc.layout
     return value.is_whole or (
         value.alloc.kind == WORK and layout.dtype == own.dtype and value.first == 0
@@ -143,7 +143,7 @@ cdef int32_t new_slot(Lowering low, Py_ssize_t i) except -1:
 
 
 cdef inline int release_slot(Lowering low, Py_ssize_t u, Py_ssize_t position) except -1:
-    """Free the slot of a scalar after its last use; constants keep theirs."""
+    """Free the slot of a scalar after its last use; constants keep their slots."""
     if low.is_scalar(u) and low.last[u] <= position and low.op[u] != Op.CONST:
         low.last[u] = END                  # so that it is freed only once
         if low.free == low.free_slots.shape[0]:

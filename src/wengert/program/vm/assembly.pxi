@@ -1,8 +1,8 @@
 # Assembly, included by machine.pyx: lowered instructions become the C structs that vm_loops.c executes.
 #
-# The VM owns the memory that they point to. Workspaces are laid out here too, from the sizes that lowering found.
+# The VM owns the memory that the structs point to. Workspaces are created here too, with the sizes from lowering.
 
-cdef size_t ARENA_BLOCK_BYTES = 1 << 12         # bytes of an arena block for short tables of VM instructions
+cdef size_t ARENA_BLOCK_BYTES = 1 << 12         # bytes of an arena block, which holds short tables of VM instructions
 
 
 cdef int assemble(Machine vm, Lowering low, listing) except -1:

@@ -4,7 +4,7 @@
 cdef class BoundRun(Repeated):
     """A VM bound to input and output arrays of float64 in C order, whose elements the caller changes between runs."""
 
-    cdef Machine owner, vm          # the VM of the program, and the VM that runs: the same one, or its LLVM tier
+    cdef Machine owner, vm          # the VM of the program, and the VM that runs: the same, or that of the LLVM tier
     cdef Workspace w
     cdef list held                  # the arrays
     cdef list moved                 # pairs of a Value and the array to which it is copied after each run
@@ -44,11 +44,11 @@ cdef class BoundRun(Repeated):
         return failed
 
     def count(self, Py_ssize_t runs):
-        """Count runs, after enough of which the LLVM tier is built; return whether a new bound run would use it."""
+        """Add to the run count that triggers the LLVM tier; return whether a new bound run would use that tier."""
         self.owner.runs += runs
         return self.owner.llvm_vm is not None and self.vm is self.owner or 0 < self.owner.due <= self.owner.runs
 
     def release(self):
-        """Return the workspace to the VM; there are no runs after this."""
+        """Return the workspace to the VM; the bound run cannot be used afterwards."""
         self.vm.put_back(self.w)
         self.w = None

@@ -1,13 +1,13 @@
 # Bounds checks, included by machine.pyx: a debug build (WG_DEBUG) checks each VM instruction before it first runs.
 #
 # After lowering, all addresses that the VM computes are known: slots by their index, elements by offset and strides.
-# Only the indices of a GATHER are data; they are a constant, which ir/verify.py checks.
+# The only exception are the indices of a GATHER, which are a constant that ir/verify.py checks.
 
 
 cdef class Bounds:
     """The bounds of arrays in their allocations, and the checks of VM instructions against them."""
 
-    cdef dict arrays            # by array: bytes before its first element, bytes from there on, item size
+    cdef dict arrays            # by array: bytes before its first element, bytes from there to the end, item size
     cdef Py_ssize_t slots
     cdef object step            # the VM instruction being checked
 

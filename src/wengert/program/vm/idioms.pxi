@@ -1,10 +1,10 @@
-# Idiom recognition, included by machine.pyx: instructions that the VM executes in a cheaper form.
+# Idiom recognition, included by machine.pyx: finds instructions that the VM can execute in a cheaper form.
 #
 # Programs with `exact=True` keep powers and reductions as NumPy computes them.
 
 POWERS = {1.0: WG_POSITIVE, 2.0: WG_SQUARE, 3.0: CUBE, 4.0: FOURTH, 0.5: ROOT, -1.0: WG_RECIPROCAL}
 
-#: reductions of axes, with their number in WG_M_FOLD
+#: reductions over axes, and their codes in WG_M_FOLD
 cdef dict FOLD_CODES = {"sum": 0, "max": 1, "min": 2}
 
 cdef int MAX_STORES = 64            # consecutive stores to one array that are compared for overlap

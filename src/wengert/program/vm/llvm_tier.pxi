@@ -1,6 +1,6 @@
-# The LLVM tier, included by machine.pyx: replaces the VM by one whose scalar and vector steps are machine code.
+# The LLVM tier, included by machine.pyx: replaces the VM by one that runs scalar and vector steps as machine code.
 #
-# It is built after as many runs as it takes to save the time to compile (ski rental), or at once if requested.
+# It is built once the time that it would have saved so far equals the time to compile (ski rental), or on request.
 
 # costs in nanoseconds
 cdef double COMPILE = cost.COMPILE, COMPILE_STATEMENT = cost.COMPILE_STATEMENT, TRACE_STATEMENT = cost.TRACE_STATEMENT
@@ -19,12 +19,12 @@ cdef tuple described(tuple given):
         step = given[len(given) - 1]
         return "python", slots_of(step.operands), slots_of([step.y] if step.y is not None else [])
     if given[0] == WG_PRODUCT:
-        return "python", [], [given[2]] if given[2] >= 0 else []        # not compiled either
+        return "python", [], [given[2]] if given[2] >= 0 else []        # products are not compiled
     return (STEP_NAMES[given[0]], *given[1:]) if given[0] in STEP_NAMES else ("other",)
 
 
 cdef list slots_of(list values):
-    """Return the slots of the scalars among some values."""
+    """Return the slots of those values that are scalars."""
     cdef Value value
     cdef list found = []
     for value in values:
@@ -34,7 +34,7 @@ cdef list slots_of(list values):
 
 
 cdef Py_ssize_t runs_to_pay(Machine vm) except -1:
-    """Return the run from which on compiling pays: the time saved until then equals the time to compile."""
+    """Return the run at which to compile: compiled code would by then have saved the time to compile."""
     cdef double lost = 0.0, spent = COMPILE
     cdef Py_ssize_t i
     for i in range(vm.count):
@@ -82,7 +82,7 @@ cdef int build_llvm(Machine vm) except -1:
 
 
 cdef int try_build_llvm(Machine vm) except -1:
-    """Build the LLVM tier during an ordinary run, which must not fail if that does."""
+    """Build the LLVM tier during an ordinary run; if that fails, note the reason and continue without it."""
     try:
         return build_llvm(vm)
     except Exception as reason:

@@ -1,11 +1,11 @@
-# Loops, included by machine.pyx: a VM runs the body of a loop once per iteration.
+# Loops, included by machine.pyx: runs the VM of a loop body once per iteration.
 #
-# Operands and results of an iteration are read and written in place in the stacked arrays of the loop, by moving the
-# addresses of the body's inputs and outputs ("ports"). Carried values alternate between two buffers.
+# An iteration accesses its operands and results in place in the stacked arrays of the loop: the addresses of the body's
+# inputs and outputs ("ports") move from slice to slice. Carried values alternate between two buffers.
 
-cdef struct Port:                   # an input or output of a loop body, at another address in each iteration
+cdef struct Port:                   # an input or output of a loop body, whose address changes in each iteration
     int32_t slot                    # slot of a scalar; -1 for an array
-    int count                       # number of arrays in its allocation
+    int count                       # number of arrays in the allocation
     const int32_t *numbers
     const int64_t *firsts
     char *at                        # lowest address in the current iteration
@@ -109,7 +109,7 @@ cdef list enter_loop(Machine vm, Workspace w, loop, tuple values, Port *ins):
 
 
 cdef cnp.ndarray leave_loop(Machine vm, loop, char *line, Port *ins, Port *outs, char **ends, char **entries):
-    """Set the ports of the outputs in the memory of the result; return memory for the outputs of one iteration."""
+    """Point the ports of the outputs into the result; return a buffer for outputs that are not stacked there."""
     cdef Py_ssize_t outputs = len(vm.outputs), carried = loop.carried, place = 0, k, last
     cdef cnp.ndarray spare
     cdef char *room

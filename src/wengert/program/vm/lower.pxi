@@ -5,33 +5,33 @@
 # 3. Buffer allocation (allocation.pxi): arrays get allocations and scalars slots, reused after their last use.
 # 4. Instruction selection (selection.pxi, vector_selection.pxi): code is emitted step by step.
 #
-# Allocations and slots are assigned while code is emitted, in order of the steps; offsets in the workspace at the end.
+# Phases 3 and 4 are interleaved, step by step; workspace offsets are assigned at the end.
 
 
 @cython.final
 cdef class Lowering:
-    """Lowers a listing to steps, as data for `Machine`."""
+    """Lowers a listing to VM instructions, as the data from which a `Machine` is built."""
 
     cdef object listing
     cdef bint exact
-    cdef bint for_llvm              # whether vector code is compiled, which gains nothing from paired operations
+    cdef bint for_llvm              # lower for the LLVM tier, which gains nothing from paired operations
     cdef int16_t[::1] op
     cdef int32_t[::1] a, b, c, type
-    cdef bint has_columns           # whether these are copies
+    cdef bint has_columns           # whether these columns are copies
     cdef Py_ssize_t n
     cdef int32_t[::1] read          # operands of all instructions, concatenated
     cdef int32_t[::1] first         # operands of instruction i are read[first[i]:first[i + 1]]
     cdef int32_t[::1] count         # number of reads of a value; being an output counts as one
     cdef list layouts               # by type id; None for scalars
-    cdef int32_t[::1] under         # the array below nested VIEWs, or the value itself
-    cdef int64_t[::1] low           # offset of a view from that array, between lowest addresses, in bytes
+    cdef int32_t[::1] under         # the array that nested VIEWs view, or the value itself
+    cdef int64_t[::1] low           # bytes from the lowest address of that array to that of the view
     cdef int32_t[::1] step          # step that defines a value; -1: before all steps
-    cdef int32_t[::1] last          # last use: of scalars a position, of arrays a step
+    cdef int32_t[::1] last          # last use: a position for scalars, a step for arrays
     cdef char[::1] needed           # whether an array must be stored in memory
     cdef list steps
     cdef dict latest                # shape: latest vector step
     cdef list allocs
-    cdef dict alloc_of              # value that is no view: its allocation
+    cdef dict alloc_of              # value that is not a view: its allocation
     cdef dict arrays                # (allocation, offset): index of array
     cdef int array_count
     cdef int32_t[::1] slot
@@ -43,7 +43,7 @@ cdef class Lowering:
     cdef dict natives               # call or guard: the native call that computes it
     cdef set fills                  # filled arrays whose elements are all overwritten
     cdef dict constants             # bits of a constant: its slot
-    cdef list loops                 # kernels with ufunc loops that are used
+    cdef list loops                 # kernels whose ufunc loops are used
     cdef list emitted
     cdef list inputs                # (index of input, Value)
     cdef list outputs               # Values
@@ -154,7 +154,7 @@ cdef class Lowering:
         return kernel_of(op).loop != NULL
 
     cdef bint in_loop(self, int op, bint of_numbers) except -1:
-        """Return whether an opcode runs NumPy's ufunc loop."""
+        """Return whether an opcode is executed by NumPy's ufunc loop."""
         if of_numbers and not self.exact and op != WG_ERFC:
             return False
         if op >= Op.PARTIAL or wg_is_correctly_rounded(op) or (of_numbers and op == WG_POW):
@@ -162,7 +162,7 @@ cdef class Lowering:
         return self.exact or op == WG_ERFC or not (of_numbers or wg_is_vector_code(op) or not self.has_loop(op))
 
     cdef int array_at(self, Allocation alloc, Py_ssize_t first) except -1:
-        """Return the index of the arrays that start at this offset."""
+        """Return the index under which arrays that start at this offset are addressed."""
         key = alloc.number, first
         found = self.arrays.get(key)
         if found is None:

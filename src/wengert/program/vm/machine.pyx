@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, initializedcheck=False, cdivision=True
 """The virtual machine that runs a listing.
 
-A `Machine` is built once and runs any number of times, in any number of threads at once: the state of a run is in a
-workspace, and idle workspaces wait on a stack.
+A `Machine` is built once and runs any number of times, in any number of threads at once: each run has its own
+workspace, and idle workspaces are kept for later runs.
 Only calls and guards on arrays need Python; the VM instructions between them run in C, and long ones release the GIL.
 A run allocates only outputs and the results of calls; a call must not keep or change its operands.
 """
@@ -187,7 +187,7 @@ include "threads.pxi"
 include "workspace.pxi"
 include "native.pxi"
 
-cdef double MIN_WORK_WITHOUT_GIL = 20000.0      # operations before the next Python call from which to release the GIL
+cdef double MIN_WORK_WITHOUT_GIL = 20000.0      # release the GIL for at least this many operations without Python
 
 
 @cython.final
@@ -195,7 +195,7 @@ cdef class Machine(Run):
     """A listing lowered to VM instructions, with the workspaces to run them.
 
     `exact`: elementwise instructions run the same loops as the eager engine, and sums keep NumPy's order.
-    `disabled`: passes disabled in what is built later: loop bodies, and the code for LLVM.
+    `disabled`: passes disabled for parts that are built later: loop bodies and the LLVM tier.
     """
 
     cdef readonly bint exact
@@ -204,7 +204,7 @@ cdef class Machine(Run):
     cdef double *work               # by VM instruction: operations from there until the next Python step
     cdef list kept                  # owners of memory that VM instructions point to
     cdef char *free                 # free part of the current arena block
-    cdef size_t left                # and its size
+    cdef size_t left                # its size in bytes
     cdef list python                # by VM instruction: the Python step, or None
     cdef list allocs, constants, guards
     cdef list seen                  # allocations visible to users: inputs, constants, outputs
@@ -221,9 +221,9 @@ cdef class Machine(Run):
     cdef object listing             # until the LLVM tier is built
     cdef readonly Py_ssize_t runs, due  # runs so far, and the run before which the LLVM tier is built; 0: never
     cdef readonly Py_ssize_t count
-    cdef tuple read                 # indices of the inputs that are read, if outputs are reused by later runs
+    cdef tuple read                 # indices of the inputs that are read, if later runs may reuse outputs; else None
     cdef tuple kept_run             # copies of these inputs, and the outputs
-    cdef int changes                # consecutive runs for which these inputs had changed
+    cdef int changes                # consecutive runs in which these inputs had changed
 
     def __init__(self, listing, exact=False, tier="vm", disabled=frozenset()):
         cdef Lowering low = Lowering(listing, exact)
@@ -266,7 +266,7 @@ cdef class Machine(Run):
         return result
 
     def attempt(self, inputs, list out=None):
-        """Like `run`, but return an int if it fails: the index of the guard, or -1 for a result of another shape."""
+        """Like `run`, but return an int on failure: the index of a guard, or -1 if a call's result does not fit."""
         try:
             return self.completed(inputs, out)
         except GuardError:
@@ -380,7 +380,7 @@ cdef class Machine(Run):
 
     @property
     def keeps(self):
-        """Whether outputs, which depend only on some inputs, are reused while those inputs do not change."""
+        """Whether a run reuses the previous outputs if the inputs that it reads have not changed."""
         return self.read is not None
 
     # ------------------------------------------------------------------------------------------ loops
@@ -397,7 +397,7 @@ cdef class Machine(Run):
             self.put_back(w)
 
     def bound(self, list inputs, list outputs):
-        """Return a run on these arrays."""
+        """Return a `BoundRun` on these arrays."""
         self.is_replaced(0)
         return BoundRun(self, inputs, outputs)
 
@@ -406,7 +406,7 @@ cdef class Machine(Run):
         return self.run_from(w, 0, False)
 
     cdef int run_from(self, Workspace w, Py_ssize_t i, bint is_declined) except -2:
-        """As `run_steps`, beginning with an instruction; Python computes that one if its kernel declined."""
+        """Like `run_steps`, but start at instruction `i`; with `is_declined`, run that one in Python."""
         cdef int32_t failed = -1
         while True:
             if is_declined:
@@ -426,7 +426,7 @@ cdef class Machine(Run):
             i += 1
 
     cdef bint may_write(self, Workspace w, given, Allocation alloc) except -1:
-        """Whether an output can be computed directly in this array: it fits and overlaps no other visible array."""
+        """Return whether an output can be computed directly in an array: it fits and overlaps no visible array."""
         cdef Allocation other
         cdef char *low
         if not cnp.PyArray_Check(given) or not fits(given, alloc.layout) or not cnp.PyArray_ISWRITEABLE(given):
@@ -446,7 +446,7 @@ cdef class Machine(Run):
             y = w.objects[value.alloc.number]
         else:
             y = copied(array_at(w.space.where[value.where], value.layout, w), value.layout)
-        return y[()] if value.layout.ndim == 0 else y       # a complex scalar, or one of another precision
+        return y[()] if value.layout.ndim == 0 else y       # a scalar of another dtype
 
 
 include "assembly.pxi"

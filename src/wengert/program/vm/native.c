@@ -1,4 +1,4 @@
-/* Native calls: packing of operands, and kernels that move, order, accumulate and multiply elements. */
+/* Native calls: packing of operands, and kernels that move, sort, accumulate and multiply elements. */
 #include "native.h"
 
 #include <fenv.h>
@@ -30,7 +30,7 @@ static void wg_convert(int conversion, const char *from, ptrdiff_t step_from, ch
         WG_CONVERTED(WG_BOOL_DOUBLE, char, double, a != 0)
         WG_CONVERTED(WG_INT_DOUBLE, int64_t, double, (double)a)
         WG_CONVERTED(WG_DOUBLE_BOOL, double, char, a != 0.0)
-        WG_CONVERTED(WG_DOUBLE_INT, double, int64_t, a != 0.0) /* flags in slots */
+        WG_CONVERTED(WG_DOUBLE_INT, double, int64_t, a != 0.0) /* slots store flags as doubles */
     default: /* WG_DOUBLE_COMPLEX */
         for (j = 0; j < inner; j++) {
             const wg_complex z = {*(const double *)(from + j * step_from), 0.0};
@@ -93,7 +93,7 @@ int wg_call_native(const wg_native *call, double *slots, char **where, char *mem
     return declined;
 }
 
-/* ---- NumPy's own loops. Parameters: whether the loop reports an error by the flag "invalid", numbers of results and of
+/* ---- NumPy's own loops. Parameters: whether the loop reports errors by FE_INVALID, number of results, number of
  * dimensions, then the offsets of the results in bytes, the dimensions and the steps. */
 
 static WG_KERNEL(wg_loop_of_ufunc) {
@@ -108,9 +108,9 @@ static WG_KERNEL(wg_loop_of_ufunc) {
     return p[0] && fetestexcept(FE_INVALID) != 0;
 }
 
-/* Least squares by NumPy's loop. Parameters: unknowns, equations, right-hand sides, whether the result ends with the sums
- * of squares of residuals, then dimensions and steps. Result: rank, solution, singular values, and these sums.
- * Declines if the loop fails, or if the rank is one for which NumPy returns other arrays. */
+/* Least squares by NumPy's loop. Parameters: unknowns, equations, right-hand sides, whether to return sums of squared
+ * residuals, then dimensions and steps. Result: rank, solution, singular values, and these sums if requested.
+ * Declines if the loop fails, or if the rank does not match the request: NumPy returns the sums only for full rank. */
 static WG_KERNEL(wg_lstsq) {
     const int64_t *p = call->params, unknowns = p[0], equations = p[1], sides = p[2];
     const int64_t values = unknowns < equations ? unknowns : equations;
@@ -133,7 +133,7 @@ static WG_KERNEL(wg_pinv) {
     feclearexcept(FE_INVALID);
     call->loop(args, (const ptrdiff_t *)(p + 2), (const ptrdiff_t *)(p + 6), call->data);
     if (fetestexcept(FE_INVALID)) return 1;
-    largest = s[0]; /* singular values descend */
+    largest = s[0]; /* in descending order */
     for (l = 0; l < k; l++) {
         if (s[l] != s[l]) return 1;
         s[l] = s[l] > *(const double *)in[1] * largest ? 1.0 / s[l] : 0.0;
@@ -144,7 +144,7 @@ static WG_KERNEL(wg_pinv) {
     return 0;
 }
 
-/* Truncation to integers. Parameter: length. Declines values that no integer can hold. */
+/* Truncation to integers. Parameter: length. Declines values outside the range of int64. */
 static WG_KERNEL(wg_truncate) {
     const double *x = (const double *)in[0];
     int64_t *y = (int64_t *)out, i;
@@ -175,7 +175,7 @@ static WG_KERNEL(wg_count) {
     return 0;
 }
 
-/* Fourth parameter: the first value. A NaN is kept, since no comparison with it is true. */
+/* Fourth parameter: the initial value. NaN propagates, since comparisons with it are false. */
 static WG_KERNEL(wg_fold) {
     const int64_t rows = call->params[0], n = call->params[1], op = call->params[2];
     const double *x = (const double *)in[0];
@@ -214,12 +214,12 @@ static WG_KERNEL(wg_accumulate) {
     return 0;
 }
 
-/* ---- order. Parameters: rows, length. */
+/* ---- sorting and searching. Parameters: rows, length. */
 
 /* A before B; NaN comes last. */
 #define WG_BEFORE(A, B) ((A) < (B) || ((B) != (B) && (A) == (A)))
 
-/* Stable order of a row by insertion; returns whether two elements are equal. */
+/* Stable insertion sort of the indices of a row; returns whether two elements are equal. */
 static int wg_order(const double *x, int64_t n, int64_t *order) {
     int64_t j, k;
     int ties = 0;
@@ -231,7 +231,7 @@ static int wg_order(const double *x, int64_t n, int64_t *order) {
     return ties;
 }
 
-/* Third parameter: whether to decline ties, whose order NumPy does not define. */
+/* Third parameter: whether to decline rows with ties, whose order NumPy does not define. */
 static WG_KERNEL(wg_argsort) {
     const int64_t rows = call->params[0], n = call->params[1];
     int64_t i;
@@ -289,7 +289,7 @@ static WG_KERNEL(wg_quantile) {
     return 0;
 }
 
-/* Third parameter: whether to find the minimum. The first NaN counts as the extremum. */
+/* Third parameter: 1 for argmin. The first NaN counts as the extremum. */
 static WG_KERNEL(wg_argmax) {
     const int64_t rows = call->params[0], n = call->params[1], is_min = call->params[2];
     const double *x = (const double *)in[0];
@@ -303,7 +303,7 @@ static WG_KERNEL(wg_argmax) {
     return 0;
 }
 
-/* Third parameter: whether the place is behind equal elements. */
+/* np.searchsorted. Parameters: size of the sorted array, number of values, whether side="right". */
 static WG_KERNEL(wg_search) {
     const int64_t n = call->params[0], count = call->params[1], is_right = call->params[2];
     const double *a = (const double *)in[0], *x = (const double *)in[1];
@@ -341,7 +341,7 @@ static WG_KERNEL(wg_interp) {
     return 0;
 }
 
-/* ---- elementwise functions that are no ufuncs. Parameters: count, function, then those of the function. */
+/* ---- elementwise functions that are not ufuncs. Parameters: count, function, then parameters of the function. */
 
 enum { WG_E_SINC, WG_E_ROUND, WG_E_POSITIVE_INFINITE, WG_E_NEGATIVE_INFINITE };
 
@@ -370,7 +370,7 @@ static WG_KERNEL(wg_elementwise) {
     return 0;
 }
 
-/* Whether all pairs are close. Parameters: count, relative and absolute tolerance, whether NaN equals NaN. */
+/* np.allclose. Parameters: count, relative and absolute tolerance, whether NaN equals NaN. */
 static WG_KERNEL(wg_all_close) {
     const double *a = (const double *)in[0], *b = (const double *)in[1];
     double tolerance[2];
@@ -424,7 +424,7 @@ static WG_KERNEL(wg_take) {
     return 0;
 }
 
-/* Elements of several operands in a fixed order: parameters are the item size, the count, and pairs. */
+/* Elements of several operands in a fixed order. Parameters: item size, count, and pairs (operand, index). */
 static WG_KERNEL(wg_rearrange) {
     const int64_t *p = call->params, item = p[0], count = p[1];
     int64_t j;
@@ -452,7 +452,7 @@ static WG_KERNEL(wg_select) {
     return 0;
 }
 
-/* Succeeds if the operand equals a constant. */
+/* Compare the operand with a constant, bit for bit; declines if they differ. */
 static WG_KERNEL(wg_equals) {
     return memcmp(in[0], in[1], (size_t)call->params[0]) != 0;
 }
@@ -479,7 +479,7 @@ static WG_KERNEL(wg_strong) {
     return check != 0.0;
 }
 
-/* y[i] = sum over j of v[j] a[i + shift +- j]: parameters are lengths of a, v and y, the shift and the direction. */
+/* y[i] = sum over j of v[j] a[i + shift +- j]. Parameters: lengths of a, v and y, the shift and the direction. */
 static WG_KERNEL(wg_convolve) {
     const int64_t *p = call->params, m = p[0], n = p[1], count = p[2], shift = p[3], way = p[4];
     const double *a = (const double *)in[0], *v = (const double *)in[1];
@@ -493,7 +493,7 @@ static WG_KERNEL(wg_convolve) {
     return 0;
 }
 
-/* Add n products of `count` factors to `y`, in their order; `by` holds the strides of y and of each factor. */
+/* Add n products of `count` factors each to `y`, in order; `by` holds the strides of y and of each factor. */
 static void wg_add_products(double *restrict y, const double *const *from, const int64_t *by, int count, int64_t n) {
     const double *const a = from[0], *const b = from[count - 1];
     const int64_t step = by[0], s = by[1], t = by[count];

@@ -1,6 +1,6 @@
-/* Native calls: functions of small arrays that a step computes in C, on operands packed to contiguous memory.
+/* Native calls: functions of small arrays that a VM instruction computes in C, on operands packed contiguously.
  *
- * A kernel returns 0, or 1 to decline: then the VM calls the NumPy function on the same operands, so that errors,
+ * A kernel returns 0, or 1 to decline; the VM then calls the NumPy function on the same operands, so that errors,
  * warnings and rare cases (singular matrices, ties, NaN) are NumPy's own.
  */
 #ifndef WENGERT_NATIVE_H
@@ -16,12 +16,12 @@ enum { WG_SAME_1, WG_SAME_8, WG_SAME_16, WG_BOOL_INT, WG_BOOL_DOUBLE, WG_INT_DOU
 enum { WG_MAX_AXES = 16, WG_MAX_OPERANDS = 64 };
 
 typedef struct {
-    int32_t array;        /* in memory at this array; -1: in `slot` or `constant` */
-    int32_t slot;         /* scalar; -1: in `constant`, packed already */
+    int32_t array;        /* index of the array; -1: the operand is in `slot` or `constant` */
+    int32_t slot;         /* slot of a scalar; -1: the operand is in `constant`, already packed */
     const char *constant;
     int conversion, ndim, is_packed; /* is_packed: contiguous and of the right type */
     const ptrdiff_t *shape, *strides;
-    ptrdiff_t size, bytes; /* elements, and bytes when packed, rounded up to 16 */
+    ptrdiff_t size, bytes; /* elements; bytes when packed, rounded up to 16 */
 } wg_operand;
 
 struct wg_native;
@@ -34,7 +34,7 @@ typedef struct wg_native {
     const wg_operand *operands;
     wg_operand result;
     ptrdiff_t spare;     /* offset of the kernel's own memory behind the packed operands */
-    void (*loop)(char **args, const ptrdiff_t *dims, const ptrdiff_t *steps, void *data); /* of a ufunc */
+    void (*loop)(char **args, const ptrdiff_t *dims, const ptrdiff_t *steps, void *data); /* ufunc loop */
     void *data;
 } wg_native;
 
@@ -45,7 +45,7 @@ typedef struct {
 
 extern const wg_named_kernel wg_named_kernels[]; /* ends with a null name */
 
-/* Compute a call; `memory` holds packed operands. Returns 0, or 1 if the kernel declined. */
+/* Compute a call; `memory` receives the packed operands. Returns 0, or 1 if the kernel declined. */
 int wg_call_native(const wg_native *call, double *slots, char **where, char *memory);
 
 #if defined(__GNUC__) || defined(__clang__)

@@ -1,6 +1,6 @@
-# Native calls, included by machine.pyx: calls on small arrays and guards that the VM computes by a C kernel.
+# Native calls, included by machine.pyx: calls on small arrays and guards that a C kernel computes.
 #
-# Each has a Python step that runs instead when the kernel declines.
+# Each has a Python step that runs if the kernel declines.
 
 cdef dict NATIVE_TYPES = {BOOL: WG_T_BOOL, np.dtype(np.int64): WG_T_INT, FLOAT: WG_T_DOUBLE,
                           np.dtype(complex): WG_T_COMPLEX}
@@ -25,12 +25,12 @@ cdef dict kernels_by_name():
 cdef dict NATIVE_KERNELS = kernels_by_name()
 
 
-#: kernels that move and compare elements, which round nothing; exact programs have no others
+#: kernels that only move or compare elements, without rounding: the only ones in exact programs
 cdef frozenset EXACT_KERNELS = frozenset({"rearrange", "take", "equals"})
 
 
 cdef int find_native_calls(Lowering low) except -1:
-    """Find the calls and guards that have a kernel."""
+    """Find the calls and guards that a native kernel can compute."""
     cdef Py_ssize_t i
     cdef int op
     for i in range(low.n):
@@ -53,7 +53,7 @@ cdef int find_native_calls(Lowering low) except -1:
 
 
 cdef object matrix_product(Lowering low, Py_ssize_t i, call):
-    """Return a product of matrices or vectors by the inner loop of `numpy.matmul`, which calls BLAS, or None."""
+    """Return a native call of `numpy.matmul`'s inner loop (which calls BLAS) for a matrix product, else None."""
     cdef Py_ssize_t m, k, n
     product = product_of(call)
     if product not in ("matmul", "dot", "vdot") or low.exact or not (low.is_scalar(i) or low.layout(i).is_c):
@@ -98,7 +98,7 @@ cdef tuple type_of_value(Lowering low, Py_ssize_t i):
 
 
 cdef int emit_native(Lowering low, Py_ssize_t i) except -1:
-    """Emit a native call: its operands and result as tuples, and the Python step that replaces it."""
+    """Emit a native call: its operands and result as tuples, and the Python step to fall back to."""
     found = low.natives[i]
     values = low.listing.calls[low.a[i]].operands if low.op[i] == Op.CALL else low.operands(i)
     result = native_result(low, i, found) if low.op[i] != Op.GUARD else None
@@ -113,7 +113,7 @@ cdef int emit_native(Lowering low, Py_ssize_t i) except -1:
 
 
 cdef tuple native_operand(Lowering low, given, values):
-    """Return array, slot, constant, conversion, shape, strides and whether the operand needs no packing."""
+    """Return an operand as (array, slot, constant, conversion, shape, strides, whether it needs no packing)."""
     cdef Layout layout
     cdef int before
     kind = NATIVE_TYPES[given.dtype]
@@ -143,7 +143,7 @@ cdef bint is_contiguous(tuple shape, tuple strides, Py_ssize_t itemsize):
 
 
 cdef tuple native_result(Lowering low, Py_ssize_t i, found):
-    """Return the location of a result in the form of an operand, in the order in which the kernel writes it."""
+    """Return the location of a result as a tuple like `native_operand`, with axes in the kernel's order."""
     cdef Layout layout
     if low.is_scalar(i):
         is_flag = low.type[i] == 1

@@ -1,8 +1,8 @@
 /* Native calls of dense linear algebra on small matrices in C order.
  *
  * The algorithms are LAPACK's unblocked ones (Golub and Van Loan 2013, Matrix computations, sections 3.4, 4.2, 5.2), so
- * results agree with NumPy's within rounding, with equal signs. A kernel declines matrices that are singular, or not
- * positive definite, up to rounding, and those with elements that are not finite: NumPy decides what these are.
+ * results agree with NumPy's within rounding, including signs. A kernel declines matrices that are singular or not
+ * positive definite up to rounding, and matrices with non-finite elements: NumPy then handles them.
  */
 #include "native.h"
 
@@ -14,13 +14,13 @@
 static double wg_largest(const double *a, int64_t count) {
     double top = 0.0;
     int64_t j;
-    for (j = 0; j < count; j++) top = fabs(a[j]) <= top ? top : fabs(a[j]); /* NaN replaces what is before it */
+    for (j = 0; j < count; j++) top = fabs(a[j]) <= top ? top : fabs(a[j]); /* NaN replaces the maximum so far */
     for (j = 0; j < count; j++)
         if (!(fabs(a[j]) < INFINITY)) return NAN;
     return top;
 }
 
-/* Factor a = P L U in place by partial pivoting; returns the sign of P, or 0 if the matrix is suspect. */
+/* Factor a = P L U in place with partial pivoting; returns the sign of P, or 0 for a nearly singular matrix. */
 static double wg_lu(double *a, int64_t n, int64_t *pivots) {
     const double least = WG_SUSPECT * wg_largest(a, n * n);
     double sign = 1.0;
@@ -47,7 +47,7 @@ static double wg_lu(double *a, int64_t n, int64_t *pivots) {
     return sign;
 }
 
-/* Solve with factors for m columns in place. */
+/* Solve for m right-hand sides in place, given the LU factors. */
 static void wg_lu_solve(const double *a, int64_t n, const int64_t *pivots, double *x, int64_t m) {
     int64_t i, j, k;
     for (k = 0; k < n; k++)

@@ -1,15 +1,15 @@
-# Reuse of outputs, included by machine.pyx: a run with the inputs of the previous run returns copies of its outputs.
+# Reuse of outputs, included by machine.pyx: if the inputs are those of the previous run, its outputs are returned.
 #
-# Used if the outputs depend on some inputs only, as the Jacobian of a linear function does, and if comparing these
-# inputs bit for bit is much cheaper than a run.
+# Enabled if it is much cheaper to compare the inputs that the program reads bit for bit than to run it, for example
+# for the Jacobian of a linear function, which reads none.
 
 cdef Py_ssize_t MAX_KEPT_ITEMS = 1 << 22        # doubles compared and copied to reuse the outputs of the previous run
-cdef double MIN_WORK_PER_ITEM = 8.0             # operations per such double from which reuse pays
-cdef int MAX_CHANGES = 8                        # consecutive runs without reuse after which it is given up
+cdef double MIN_WORK_PER_ITEM = 8.0             # minimum number of operations per such double for which reuse pays
+cdef int MAX_CHANGES = 8                        # consecutive runs without reuse after which reuse is disabled
 
 
 cdef bint is_known(PythonStep step) except -1:
-    """Whether a Python step only moves elements or runs a loop without calls, so that its values cannot change."""
+    """Return whether a Python step only moves elements or runs a loop without calls: its result cannot vary."""
     if step.op != Op.CALL:
         return True
     return type(step.compute) is LoopKernel and not (step.compute.loop.body.op == Op.CALL).any()
@@ -81,7 +81,7 @@ cdef bint is_kept(Machine vm, tuple read, PyObject **inputs, Py_ssize_t count) e
 
 
 cdef int keep_outputs(Machine vm, tuple read, inputs, list outputs) except -1:
-    """Keep outputs for reuse; give up after `MAX_CHANGES` runs without any."""
+    """Keep outputs for reuse; disable reuse after `MAX_CHANGES` consecutive runs without it."""
     cdef Value value
     cdef Py_ssize_t j
     cdef list given = []

@@ -55,7 +55,7 @@ cdef int run_python(Machine vm, Workspace w, PythonStep step) except -2:
 
 
 cdef int set_result(Workspace w, PythonStep step, y) except -1:
-    """Store the result of a call, copied if it may be visible elsewhere or belongs in the workspace."""
+    """Store the result of a call; copy it if it may be visible elsewhere or must be in the workspace."""
     cdef Layout layout = step.y.layout
     cdef Allocation alloc = step.y.alloc
     cdef cnp.ndarray array

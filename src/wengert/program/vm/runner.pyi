@@ -1,4 +1,4 @@
-"""Types of `runner`: what a program inherits."""
+"""Type stubs of `runner`, the base class of programs."""
 
 from typing import Any, TypeVar
 

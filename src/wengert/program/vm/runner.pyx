@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Callables that run a program through vectorcall (PEP 590), without a tuple and dict of arguments or Python code.
+"""Callables that run a program through vectorcall (PEP 590): no argument tuple or dict, and no Python code.
 
 Data
     Run            interface of the VM: runs a program with one output
@@ -43,7 +43,7 @@ cdef class Repeated:
 cdef class Vectored:
     """A callable with a vectorcall path for positional arguments and out=; other calls go to ``__call__``.
 
-    Python uses that path (PEP 590) if the flag of the class is set; see `vectored`.
+    Python uses the vectorcall path (PEP 590) if the class has the flag that `vectored` sets.
     """
 
     def __cinit__(self):
@@ -68,7 +68,7 @@ cdef object by_vector(Vectored self, PyObject **args, size_t given, PyObject *na
 
 
 def vectored(type kind):
-    """Class decorator that enables vectorcall in a class without a ``__call__`` of its own."""
+    """Class decorator that enables vectorcall for a class that does not override ``__call__``."""
     (<PyTypeObject *>kind).tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL
     PyType_Modified(<PyTypeObject *>kind)
     return kind
@@ -85,8 +85,8 @@ cdef int let_vector(type kind) except -1:
 cdef class Runner(Vectored):
     """A callable that runs a program if the arguments pass its guards, and passes other calls to ``_call``.
 
-    `_run` takes leaves and output arrays.  `_restore` builds the result from the outputs; None if the result is the
-    single output, of shape `_shape`, for which `_direct` is the faster path if it is not None.
+    `_run` takes leaves and output arrays.  `_restore` builds the result from the outputs; None if the result is a
+    single output, of shape `_shape`.  In that case `_direct`, if not None, is a faster path than `_run`.
     """
 
     def __call__(self, *args, out=None, **kwargs):
@@ -97,7 +97,7 @@ cdef class Runner(Vectored):
             if self._restore is None and self._direct is not None:
                 y = self._direct.single(PySequence_Fast_ITEMS(leaves), len(leaves), out)
                 if type(y) is not int:
-                    return y        # otherwise run again, which raises the error of the failed guard
+                    return y        # else a guard failed: run again to raise its error
             y = self._run(leaves) if out is None else self._run(leaves, [out])
             return y[0] if self._restore is None else self._restore(y)
         return self._call(args, kwargs, out)

@@ -1,8 +1,8 @@
 # Scheduling, included by machine.pyx: groups IR instructions into steps and finds the last use of each value.
 #
-# One pass in program order: an instruction joins the latest step that its operands allow, scalar code a scalar step,
-# elementwise array code a vector step of the same shape. Everything else is a step of its own. A second pass sinks
-# instructions with a single reader into the step that reads them, so that their value is never stored.
+# The first pass, in program order, adds scalar instructions to scalar steps and elementwise array instructions to
+# vector steps of the same shape, if their operands are available there; any other instruction is a step of its own.
+# A second pass sinks instructions into the only step that reads them, so that their value is never stored.
 
 
 cdef int assign_steps(Lowering low) except -1:
@@ -115,7 +115,7 @@ cdef bint is_vector_code(Lowering low, Py_ssize_t i, list operands):
 
 
 cdef bint is_row_of(Lowering low, Py_ssize_t u, tuple shape) except -1:
-    """Return whether a value is a reduction over the last axis, broadcast back, of rows that each fit in one chunk."""
+    """Return whether a value is a reduction over the last axis, broadcast back, with rows that fit in a chunk."""
     cdef Layout layout
     if u in low.folds or low.is_scalar(u):
         return False
@@ -167,7 +167,7 @@ cdef Py_ssize_t vector_step(Lowering low, Py_ssize_t i, list operands) except -1
 
 
 cdef bint stores_beside(Lowering low, Py_ssize_t i, Py_ssize_t s) except -1:
-    """Return whether all earlier stores of a step go to disjoint elements of the same array."""
+    """Return whether store `i` is disjoint from all stores of step `s` to the same array."""
     cdef Py_ssize_t base = low.a[i], parts = 0
     cdef tuple view = low.listing.views[low.b[i]]
     if overlaps(view[1], view[2]) or low.is_scalar(low.c[i]):
@@ -183,7 +183,7 @@ cdef bint stores_beside(Lowering low, Py_ssize_t i, Py_ssize_t s) except -1:
 
 
 cdef int sink_instructions(Lowering low, int32_t[::1] member) except -1:
-    """Sink instructions to the only step that uses them if they read just one large array: avoids a store."""
+    """Sink instructions that read at most one large array into the only step that uses them, to avoid a store."""
     cdef int32_t[::1] readers = int32s(low.n, -1)
     cdef int32_t *reader = &readers[0]              # the only step that reads a value; -1: none, -2: not sinkable
     cdef const int32_t *read = &low.read[0]
@@ -206,9 +206,9 @@ cdef int sink_instructions(Lowering low, int32_t[::1] member) except -1:
 
 
 cdef bint may_sink(Lowering low, Py_ssize_t i, Py_ssize_t s, Py_ssize_t t, const int32_t *reader) except -1:
-    """Return whether an instruction may move from vector step `s` to `t` without adding more than one array to read.
+    """Return whether an instruction may move from vector step `s` to `t` and add at most one array that `t` reads.
 
-    The instructions of step `s` that it alone reads move with it.
+    Instructions of step `s` that only it reads move with it.
     """
     cdef Step here = low.steps[s], there = low.steps[t]
     if here.kind != VECTOR or there.kind != VECTOR or here.shape != there.shape:
@@ -218,10 +218,10 @@ cdef bint may_sink(Lowering low, Py_ssize_t i, Py_ssize_t s, Py_ssize_t t, const
 
 cdef Py_ssize_t array_read(Lowering low, Py_ssize_t i, Py_ssize_t s, Py_ssize_t size, const int32_t *reader,
                            Py_ssize_t found, int depth) except? -1:
-    """Return the only large array that an instruction of step `s` reads, and the arrays that only it reads.
+    """Return the only large array read by an instruction of step `s` and by its operands that would move with it.
 
-    SMALL_ARRAYS if it reads only arrays of few elements that are broadcast, which stay in the cache; NO_ARRAY if none,
-    and MANY_ARRAYS if several, or if it cannot move.
+    Returns SMALL_ARRAYS if they read only small broadcast arrays, which stay in the cache, NO_ARRAY if they read no
+    arrays, and MANY_ARRAYS if they read several large ones or cannot move.
     """
     cdef Py_ssize_t j, u
     if machine_op[low.op[i]] < 0 or depth == 0:

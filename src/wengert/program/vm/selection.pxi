@@ -1,19 +1,19 @@
-# Instruction selection, included by machine.pyx: emits each step as VM instructions, data for `Machine`.
+# Instruction selection, included by machine.pyx: emits VM instructions for each step, as data for `Machine`.
 #
-# Scalar steps become words of code, small matrix products and moves of elements one instruction each, and everything
-# else a `PythonStep`. vector_selection.pxi emits vector steps.
+# Scalar steps become sequences of `wg_code`; a small matrix product or a move of elements becomes one instruction;
+# vector_selection.pxi emits vector steps. Everything else becomes a `PythonStep`.
 
 #: functions besides ufuncs that accept out=
 cdef frozenset WITH_OUT = frozenset([
     np.sum, np.prod, np.mean, np.max, np.min, np.amax, np.amin, np.cumsum, np.cumprod, np.dot, np.add.reduce])
 
-#: multiplications up to which the VM computes a product faster than a call of BLAS
+#: number of multiplications up to which the VM computes a matrix product faster than BLAS
 cdef int MAX_PRODUCT = 1 << 14
 cdef int MIN_CROWDED = 8            # additions per element from which a scatter uses two accumulators
 
 
 def scattered(x, places, Layout layout):
-    """Add up elements by index into a new array of this layout."""
+    """Scatter-add the elements of `x` into a new array of this layout, at the indices `places`."""
     memory = np.bincount(places.ravel(), x.ravel(), layout.span // layout.itemsize).astype(layout.dtype)
     return np.ndarray(layout.shape, layout.dtype, memory, layout.low, layout.strides)
 
@@ -24,7 +24,7 @@ cdef tuple product_sizes(tuple left, tuple right):
 
 
 cdef object function_called(call):
-    """Return the function of a call; for matrix products NumPy's own, which accepts out=."""
+    """Return the function of a call; for a matrix product `np.matmul`, which accepts out=."""
     return np.matmul if call.row is not None and call.row.scalars == "matmul" else call.compute
 
 
@@ -186,7 +186,7 @@ cdef int emit_moved(Lowering low, Py_ssize_t i) except -1:
 
 
 cdef bint is_small_product(Lowering low, Py_ssize_t i) except -1:
-    """Whether a call is a product of matrices or vectors so small that the call costs more than the arithmetic."""
+    """Return whether a call is a matrix product so small that the overhead of BLAS exceeds the arithmetic."""
     if low.op[i] != Op.CALL or low.exact:
         return False
     if not low.is_scalar(i) and not (low.layout(i).kind == DOUBLES and low.layout(i).is_c):
@@ -216,7 +216,7 @@ cdef list factors_of(Lowering low, call):
 
 
 cdef tuple factor_of(Lowering low, argument, operands):
-    """Return value or constant of a factor, shape, and strides in elements; None if it is not a matrix of doubles.
+    """Return a factor as (value, constant, shape, strides in elements); None if it is not a matrix of doubles.
 
     Leading axes of length 1 are dropped.
     """
@@ -295,7 +295,7 @@ cdef int emit_python(Lowering low, Py_ssize_t i) except -1:
 
 
 cdef bint may_take_out(Lowering low, Py_ssize_t i) except -1:
-    """Return whether a call's result is large enough to be written to the workspace, whose pages are already mapped."""
+    """Return whether a call accepts out= and its result is large enough to go to the workspace."""
     cdef Layout layout = low.layout(i)
     if low.op[i] != Op.CALL or low.is_scalar(i) or not layout.is_c or layout.span < MIN_IN_WORKSPACE:
         return False

@@ -1,6 +1,6 @@
 /* Products of small matrices and vectors, for which a call of NumPy and BLAS costs more than the arithmetic.
  *
- * Each element of the result is one sum, whose order of additions depends only on shapes and strides.
+ * The order of additions in each element of the result depends only on shapes and strides.
  * Strides are in elements. */
 #ifndef WENGERT_PRODUCT_H
 #define WENGERT_PRODUCT_H

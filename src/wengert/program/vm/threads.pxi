@@ -1,4 +1,4 @@
-# Number of threads, included by machine.pyx: helper threads that share blocks of long VM instructions (thread_pool.c).
+# Number of helper threads, included by machine.pyx; see thread_pool.h.
 
 cdef int helpers = 0                # additional threads that share blocks of long VM instructions
 

@@ -19,7 +19,7 @@ cdef class Layout:
     cdef cnp.npy_intp dims[64]
     cdef cnp.npy_intp steps[64]
     cdef Py_ssize_t low             # bytes from the lowest address to the first element
-    cdef Py_ssize_t span            # bytes from the lowest address to the end
+    cdef Py_ssize_t span            # bytes from the lowest address to the end of the last element
     cdef bint is_c                  # contiguous in C order
     cdef int ndim
 
@@ -62,13 +62,13 @@ cdef class Layout:
 @cython.final
 @cython.no_gc
 cdef class Allocation:
-    """An allocation, live from one step to another, that holds one or more arrays."""
+    """An allocation that holds one or more arrays, live from step `born` to step `last`."""
 
     cdef int kind, number, which, born, last
     cdef Layout layout
     cdef Py_ssize_t place           # for WORK: offset in the workspace, in bytes
     cdef list arrays                # (index of array, offset of its first element from the lowest address)
-    cdef int count                  # the same as C arrays
+    cdef int count                  # `arrays` in C: their count, indices and offsets
     cdef const int32_t *numbers
     cdef const int64_t *firsts
 
@@ -76,7 +76,7 @@ cdef class Allocation:
 @cython.final
 @cython.no_gc
 cdef class Value:
-    """Location of a value for Python: a scalar's slot, or an array."""
+    """Location of a value: a scalar's slot, or an array."""
 
     cdef bint is_scalar, is_truth, is_whole
     cdef bint is_returned           # an output that returns its allocation instead of a copy

@@ -3,30 +3,30 @@
 # Axes are ordered by stride and merged where all arrays are contiguous. An operand is used in place if its elements are
 # adjacent, and otherwise copied to a temporary chunk, which is reused after its last use within the step.
 
-cdef int MAX_SHORT_ROW = 64         # length of the inner axis up to which several rows share a chunk
-cdef double MOVE_ROWS = 2.5         # cost of copying rows to a chunk or back, relative to that of an operation
+cdef int MAX_SHORT_ROW = 64         # maximum length of the inner axis for which several rows share a chunk
+cdef double MOVE_ROWS = 2.5         # cost of copying rows to or from a chunk, relative to the cost of an operation
 cdef list FIRST = [0.0, -math.inf, math.inf]        # neutral elements of the reductions of WG_M_FOLD
 
 
 cdef struct InStep:
     # a value that a vector step reads or computes; -1 in fields that do not apply
     int32_t value
-    int32_t walk                # of its elements
-    int32_t memory              # walk from its lowest address, as gathers read it
+    int32_t walk                # walk over its elements
+    int32_t memory              # walk from its lowest address, for gathers
     int32_t number              # index among the scalars
     int32_t fill                # slot of the chunk that a scalar fills
-    int32_t place               # slot that holds its current chunk
-    int32_t target              # walk into which it is computed directly
+    int32_t place               # slot of the chunk that holds it
+    int32_t target              # walk into which it is directly computed
     int32_t last                # last member that reads it
     bint is_member              # whether the step computes it
-    bint is_one                 # whether it is constant along a chunk: only one element is computed
+    bint is_one                 # whether it is constant along a chunk, so that only one element is computed
 
 
 cdef struct Walk:
     int32_t array
     int kind
     Py_ssize_t inner            # stride along the inner axis
-    bint is_written, is_folded  # whether it is the result of a reduction
+    bint is_written, is_folded  # is_folded: result of a reduction
 
 
 @cython.final
@@ -42,10 +42,10 @@ cdef class Chunks:
     cdef Block room                 # memory of the C arrays
     cdef InStep *values
     cdef Walk *walks
-    cdef int32_t *numbers           # scalars
+    cdef int32_t *numbers           # the scalars
     cdef int32_t *free              # a stack of unused chunks
     cdef int value_count, walk_count, number_count, free_count
-    cdef Block code                 # lines of four integers
+    cdef Block code                 # instructions of four integers
     cdef Py_ssize_t lines
     cdef list strides               # by walk
     cdef list dims
@@ -54,11 +54,11 @@ cdef class Chunks:
     cdef list more                  # constants that fill a chunk: (slot of chunk, slot of scalar)
     cdef int chunks                 # number of temporary chunks
     cdef int rows                   # rows per chunk if the inner axis is short, else 1
-    cdef Py_ssize_t pitch           # elements from one of these rows to the next
-    cdef Py_ssize_t members         # instructions, if rows may be apart
+    cdef Py_ssize_t pitch           # distance between the starts of these rows, in elements
+    cdef Py_ssize_t members         # number of instructions, if rows may have gaps between them
     cdef set folded                 # reduced axes
     cdef int places                 # walk of the indices of a gather; -1: none
-    cdef int32_t computed           # the last member that is an operation of two operands, and its line of code
+    cdef int32_t computed           # the last member that is a binary operation, and its line of code
     cdef Py_ssize_t computed_at
 
     def __init__(self, Lowering low, tuple shape, Step step=None):
@@ -70,7 +70,7 @@ cdef class Chunks:
         self.low, self.shape = low, shape
         self.places, self.rows, self.computed_at = -1, 1, -1
         self.strides, self.fills, self.sums = [], [], []
-        # at most two walks per value, of its elements and of its memory, and four chunks
+        # at most two walks per value (`walk` and `memory`), and four chunks
         self.room = take(count * (sizeof(InStep) + 2 * sizeof(Walk) + 5 * sizeof(int32_t)))
         data = self.room.data
         self.walks = <Walk *>data
@@ -108,7 +108,7 @@ cdef class Chunks:
         return 0
 
     cdef int walk(self, int array, tuple strides, int kind) except -1:
-        """Add an array that is walked; return its number."""
+        """Add a walk over an array; return its number."""
         cdef Walk *walk = &self.walks[self.walk_count]
         self.strides.append(strides)
         walk.array, walk.kind = array, kind
@@ -117,7 +117,7 @@ cdef class Chunks:
         return self.walk_count - 1
 
     cdef int walk_whole(self, Py_ssize_t u) except -1:
-        """Add the array of a value; return its number."""
+        """Add a walk over the whole array of a value; return its number."""
         cdef Layout layout = self.low.layout(u)
         return self.walk(self.low.array(u), layout.broadcast(self.shape), layout.kind)
 
@@ -156,10 +156,10 @@ cdef class Chunks:
         return 0
 
     cdef int set_pitch(self) except -1:
-        """Choose how far the rows of a chunk are apart.
+        """Choose the pitch of a chunk: the distance between the starts of its rows.
 
-        Arrays of which the rows are as far apart are read in place, together with what is between the rows, as the
-        neighbours of an element are in stencils. Results are not stored there.
+        Arrays with the same row pitch are read in place, including the gaps between rows; this suits the shifted
+        views of stencils. Results are not stored in the gaps.
         """
         cdef Py_ssize_t width = self.dims[-1], pitch
         cdef int w
@@ -194,7 +194,7 @@ cdef class Chunks:
         return self.pitch == 0 or self.strides[w][-2] == self.walks[w].inner * self.pitch
 
     cdef bint has_gaps(self) except -1:
-        """Return whether there is something between the rows of a chunk, which must not be stored."""
+        """Return whether the rows of a chunk have gaps between them, which must not be stored."""
         return self.pitch != 0 and self.pitch != self.dims[-1]
 
     cdef bint is_direct(self, int w, bint is_target) except -1:
@@ -264,7 +264,7 @@ cdef class Chunks:
         return 0
 
     cdef int slot_of(self, Py_ssize_t u) except -1:
-        """Return the slot of an operand as it is: a scalar, one element per row, or a chunk."""
+        """Return the slot of an operand without expanding it: a scalar, one element per row, or a chunk."""
         cdef InStep *v = self.at(u)
         if self.low.is_scalar(u) and v.fill < 0:
             return self.walk_count + v.number
@@ -273,7 +273,7 @@ cdef class Chunks:
         return v.walk if self.is_one_a_row(u) else self.chunk_of(u)
 
     cdef bint is_one_a_row(self, Py_ssize_t u) except -1:
-        """Return whether an array is constant along the inner axis, also if a chunk holds it."""
+        """Return whether a value is constant along the inner axis, whether in an array or a chunk."""
         cdef InStep *v = self.at(u)
         if v.walk < 0:
             return v.is_one
@@ -292,7 +292,7 @@ cdef class Chunks:
         return <int>low.op[i] in PLAIN
 
     cdef bint has_scalar_divisor(self, Py_ssize_t i) except -1:
-        """Return whether a member is the partial of a quotient in a divisor that is constant along rows."""
+        """Return whether a member is the partial of a quotient by a divisor that is constant along rows."""
         cdef Lowering low = self.low
         return (low.op[i] == Op.PARTIAL + 2 * WG_DIVIDE + 1 and not low.exact and not low.for_llvm
                 and (low.is_scalar(low.b[i]) or self.is_one_a_row(low.b[i])))
@@ -334,12 +334,12 @@ cdef class Chunks:
         return 0
 
     cdef int find_operands(self, Py_ssize_t i, Py_ssize_t t) except -1:
-        """Number the operands of member `t`."""
+        """Assign walks and scalar numbers to the operands of member `t`."""
         cdef Lowering low = self.low
         cdef int op = low.op[i]
         cdef Py_ssize_t j, u
         cdef InStep *v
-        # a store reads the stored elements only, which come last
+        # a store reads only the stored value, its last operand
         for j in range(low.first[i + 1] - 1 if op == Op.PLACE else low.first[i], low.first[i + 1]):
             u = low.read[j]
             v = self.at(u)
@@ -351,7 +351,7 @@ cdef class Chunks:
                     self.number_count += 1
                 if self.needs_chunk(i) and u not in self.fills:
                     self.fills.append(u)
-            elif op == Op.GATHER and u == low.a[i]:             # from its lowest address
+            elif op == Op.GATHER and u == low.a[i]:             # gathers index from the lowest address
                 if v.memory < 0:
                     v.memory = self.walk(low.array_at(low.alloc_of[low.under[u]], low.low[u]),
                                          (0,) * len(self.shape), OTHER)
@@ -363,7 +363,7 @@ cdef class Chunks:
         return 0
 
     cdef int find_results(self, Py_ssize_t i) except -1:
-        """Number the array that a member stores, if it stores one."""
+        """Assign a walk to the array that a member stores, if any."""
         cdef Lowering low = self.low
         cdef int op = low.op[i]
         cdef InStep *v = self.at(i)
@@ -379,7 +379,7 @@ cdef class Chunks:
         return 0
 
     cdef int find_target(self, Py_ssize_t i) except -1:
-        """Let a value be computed directly in the array to which it is stored."""
+        """Let a value be computed directly in the array in which it is stored, if possible."""
         cdef Lowering low = self.low
         cdef int op = low.op[i]
         cdef InStep *v = self.at(i)
@@ -459,7 +459,7 @@ cdef class Chunks:
         else:
             if n == 2:
                 code += 0 if is_array[0] and is_array[1] else 1 if is_array[0] else 2
-                if code == WG_M_ADD + 2 or code == WG_M_MULTIPLY + 2 or code == WG_M_STRONG + 2:    # a scalar first
+                if code == WG_M_ADD + 2 or code == WG_M_MULTIPLY + 2 or code == WG_M_STRONG + 2:    # swap operands
                     code, slots[0], slots[1] = code - 1, slots[1], slots[0]
             if n != 2 or is_one:
                 self.line(code, slots[0], slots[1 if n == 2 else 0], v.place)
@@ -471,9 +471,9 @@ cdef class Chunks:
         return 0
 
     cdef bint pair(self, int code, const int *slots, Py_ssize_t t, Py_ssize_t start, int place) except -1:
-        """Join member `t` with the operation before it in one loop, if nothing else reads its result; whether it did.
+        """Fuse member `t` with the previous operation if nothing else reads that result; return whether it did.
 
-        Lines from `start` on load the operands of member `t`.
+        Lines of code from `start` on load the operands of member `t`.
         """
         cdef wg_code *words = <wg_code *>self.code.data
         cdef wg_code first
@@ -488,7 +488,7 @@ cdef class Chunks:
         op = wg_pair_op(first.op, code, first.y == slots[1])
         if op < 0:
             return False
-        for k in range(start, self.lines):                  # a loaded operand may have taken the place of a or b
+        for k in range(start, self.lines):                  # a load may have overwritten the chunk of a or b
             if words[k].y >= self.walk_count + self.number_count and words[k].y in (first.a, first.b):
                 return False
         for k in range(start, self.lines):
@@ -499,7 +499,7 @@ cdef class Chunks:
         return True
 
     cdef int emit_ternary(self, Py_ssize_t i, const int *slots, const bint *is_array) except -1:
-        """Emit an operation of three operands; unused ones need a valid pointer too."""
+        """Emit an operation with three operand fields; unused ones also need a valid slot."""
         cdef Lowering low = self.low
         cdef int op = low.op[i], m, k = 0, form = 0, y = self.at(i).place
         cdef int32_t[3] columns = [low.a[i], low.b[i], low.c[i]]
@@ -520,7 +520,7 @@ cdef class Chunks:
         return 0
 
     cdef int fold(self, Py_ssize_t i) except -1:
-        """Emit a reduction; it stores its result if a chunk holds whole rows, and otherwise accumulates."""
+        """Emit a reduction, which stores its result if chunks hold whole rows, and accumulates otherwise."""
         cdef Lowering low = self.low
         cdef int w = self.at(i).walk, fold = low.folds[i][0]
         cdef bint is_all = (self.walks[w].inner == 0 and 0 not in self.strides[w][:-1]
@@ -568,7 +568,7 @@ cdef class Chunks:
         block = self.block()
         if block:
             low.blocks = max(low.blocks, (self.dims[0] // block + 1) * len(self.sums))
-        # tuples of integers, which the garbage collector untracks
+        # as tuples of integers, which the garbage collector does not track
         low.emitted.append((WG_VECTOR, code, tuple(self.dims), tuple([tuple(s) for s in self.strides]), walk, number,
                             tuple(fill), tuple(self.sums), first, self.chunks, self.rows, self.pitch, block))
         return 0

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Functions that glibc also has in vector form, with errors of at most 4 ulp; declared for this translation unit. */
+/* Functions of which glibc has vector versions, with errors of at most 4 ulp; declared for this translation unit. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #include <features.h>
 #define WG_SIMD __attribute__((const, simd("notinbranch"))) double
@@ -133,7 +133,7 @@ static int32_t wg_numbers(const wg_code *c, double *S, char **where, const wg_lo
 #endif
 #define WG_EACH WG_EACH_OF(n)
 
-/* Numbers of which the reciprocal is accurate. */
+/* Limit on |b|, and on |1/b|, for which a / b may be computed as a * (1 / b). */
 #define WG_MIN_INVERTED 1e-300
 
 static double wg_chunk_sum(const double *x, ptrdiff_t n) {
@@ -145,8 +145,8 @@ static double wg_chunk_sum(const double *x, ptrdiff_t n) {
     return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
 }
 
-/* Eight partial results of a reduction, each of every eighth element. Compilers do not vectorise comparisons here, and a
- * maximum waits for the one before it, so that pairs of elements are compared first: the result is the same. */
+/* Reduce to eight partial results, each over every eighth element. Compilers do not vectorise the comparisons, and each
+ * maximum depends on the previous one; comparing pairs of elements first is faster and gives the same result. */
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__aarch64__))
 typedef double wg_pair __attribute__((vector_size(16), aligned(8), may_alias));
 typedef int64_t wg_mask __attribute__((vector_size(16)));
@@ -197,7 +197,7 @@ typedef int64_t wg_mask __attribute__((vector_size(16)));
             for (i = 0; i < m; i++) part[i] = wg_##name##_of_two(part[i], part[i + m]);                  \
         return part[0];                                                                                  \
     }                                                                                                    \
-    /* branch-free version for a row followed by readable memory, up to the next larger multiple of 8 */               \
+    /* branch-free version; reads up to the next larger multiple of 8, so memory behind the row must be readable */    \
     WG_INLINE double wg_##name##_of_inner_row(const double *a, ptrdiff_t n) {                            \
         double part[8] = {FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST, FIRST}, half[4];              \
         const ptrdiff_t i = wg_##name##_eights(part, a, n);                                              \
@@ -251,7 +251,7 @@ static void wg_fold(const wg_code *c, const double *a, char *y, ptrdiff_t n) {
 static void wg_get_rows(const wg_code *c, const char *a, double *to, ptrdiff_t n) {
     const ptrdiff_t length = c[1].a, down = c[1].b, pitch = c[1].y, along = c->b;
     ptrdiff_t i, done;
-    if (down == 0) { /* the same row repeated: double the filled part */
+    if (down == 0) { /* the same row repeated: copy the filled part until all is filled */
         for (i = 0; i < length; i++) to[i] = *(const double *)(a + i * along);
         for (done = pitch; done < n; done += i) {
             i = done < n - done ? done : n - done;
@@ -270,7 +270,7 @@ static void wg_get_rows(const wg_code *c, const char *a, double *to, ptrdiff_t n
     }
 }
 
-/* Store short rows of doubles or bools, or load bools. */
+/* Store short rows of doubles or bools from a chunk, or load bools into a chunk. */
 static void wg_move_rows(const wg_code *c, const char *a, char *y, ptrdiff_t n) {
     const ptrdiff_t length = c[1].a, down = c[1].b, pitch = c[1].y, along = c->b;
     ptrdiff_t i, done;
@@ -433,7 +433,7 @@ WG_VM_CLONES static void wg_chunk(const wg_code *c, ptrdiff_t count, double **P,
 
 /* Run a range of the first axis of a vector step. */
 static void wg_vector(const wg_step *s, const wg_space *w, ptrdiff_t from, ptrdiff_t to) {
-    /* a chunk is part of a row, or several short rows */
+    /* a chunk is a part of a row, or several short rows */
     const int ndim = s->ndim, outer = s->rows > 1 ? ndim - 2 : ndim - 1;
     const ptrdiff_t first = outer > 0 ? 0 : from, last = outer > 0 ? s->shape[outer] : to;
     const ptrdiff_t most = s->rows > 1 ? s->rows : WG_CHUNK, pitch = s->rows > 1 ? s->pitch : 1;
@@ -471,13 +471,13 @@ static void wg_vector(const wg_step *s, const wg_space *w, ptrdiff_t from, ptrdi
 
 /* ---- blocks */
 
-typedef struct { /* a step, and the number of threads that share its blocks */
+typedef struct { /* a step whose blocks `shares` threads share */
     const wg_step *step;
     const wg_space *space;
     int shares;
 } wg_task;
 
-/* Run a range of the first axis, with sums into the block's own partial sums. */
+/* Run a range of the first axis; sums accumulate in the block's own partial sums. */
 static void wg_some_of(const wg_step *s, const wg_space *w, ptrdiff_t from, ptrdiff_t to) {
     wg_space own = *w;
     own.sums = w->blocks + from / s->block * s->sums;
@@ -494,7 +494,7 @@ static void wg_some_of(const wg_step *s, const wg_space *w, ptrdiff_t from, ptrd
     }
 }
 
-/* Run the blocks of one share; without sums they are merged to one range. */
+/* Run the blocks of one share; if the step has no sums, as a single range. */
 static void wg_share(const void *given, int number) {
     const wg_task *const task = given;
     const wg_step *const s = task->step;
@@ -528,7 +528,7 @@ static void wg_in_blocks(const wg_step *s, const wg_space *w) {
     }
 }
 
-/* Scatter-add. Additions to one element depend on each other, so dense scatters use two accumulators. */
+/* Scatter-add. Additions to the same element form a dependency chain, so dense scatters use two accumulators. */
 static void wg_scatter(double *to, const double *from, const wg_step *s, double *other) {
     const int32_t *const offsets = s->offsets;
     const ptrdiff_t half = s->count ? s->size / 2 : 0;
@@ -621,8 +621,8 @@ int wg_machine_op(int op) {
     }
 }
 
-/* Return the opcode of two operations in one loop, the result of the first being operand `side` of the second; or -1.
- * Both may have a scalar operand; for commutative first operations it must be the second one. */
+/* Return the opcode that fuses two operations, where the result of the first is operand `side` of the second; or -1.
+ * Each may have a scalar operand; if the first is commutative, its scalar must be the second operand. */
 int wg_pair_op(int first, int second, int side) {
     int base, other, is_scalar;
     switch (first) {
@@ -649,7 +649,7 @@ const wg_named_op wg_named_ops[] = {
 #undef R
     {"SELECT", WG_M_SELECT}, {0, 0}};
 
-/* Whether a row has vector code here; otherwise the ufunc's own loop runs over arrays. */
+/* Whether an operation of kernels.h has vector code here; if not, the ufunc's own loop runs. */
 int wg_is_vector_code(int op) {
     switch (op) {
 #if !defined(WG_VECTOR_MATH)
@@ -668,7 +668,7 @@ int wg_is_vector_code(int op) {
     }
 }
 
-/* Whether every implementation of a row gives the same bits. */
+/* Whether an operation of kernels.h is correctly rounded, so that all implementations agree bit for bit. */
 int wg_is_correctly_rounded(int op) {
     switch (op) {
     case WG_NEGATIVE: case WG_POSITIVE: case WG_ABSOLUTE: case WG_FABS: case WG_SQUARE: case WG_RECIPROCAL:

@@ -1,9 +1,9 @@
-/* The VM's loops: scalar code, and array code in chunks that stay in the cache.
+/* The VM's loops: they run scalar code, and array code in chunks that stay in the cache.
  *
- * A step (VM instruction) is one of these loops or a copy; consecutive steps run without Python.  Scalars live in
- * slots, arrays at the addresses in `where`.  Within a vector step there is a pointer per operand slot: to a temporary
+ * A step (VM instruction) runs one of these loops or a copy; consecutive steps run without Python.  Scalars live in
+ * slots, arrays at the addresses in `where`.  Within a vector step each operand slot is a pointer: to a temporary
  * chunk, into an array (inputs and results are accessed in place), or to a scalar.
- * Instructions with a third operand or more have it in the next record.
+ * Further operands of an instruction are in the next record (`wg_code`).
  */
 #ifndef WENGERT_VM_LOOPS_H
 #define WENGERT_VM_LOOPS_H
@@ -16,8 +16,8 @@
 #include "small_matmul.h"
 #include "thread_pool.h"
 
-/* A build for tests: each buffer is allocated separately, between canaries or the red zones of AddressSanitizer, and
- * lowered steps are checked against the buffers (bounds.pxi). */
+/* WG_DEBUG is set in a build for tests: each buffer is allocated separately, between canaries or the red zones of
+ * AddressSanitizer, and bounds.pxi checks lowered steps against the buffers. */
 #ifndef WG_DEBUG
 #define WG_DEBUG 0
 #endif
@@ -27,7 +27,7 @@ enum { WG_FENCE = 64 }; /* bytes of canaries on each side */
 enum { WG_FENCE = 0 };
 #endif
 
-/* R(name, value): elementwise operations of programs only; the powers have the special values of libm's pow */
+/* R(name, value): elementwise operations that only programs have; the powers have the special values of libm's pow */
 #define WG_LOGIC_UNARY(R)                                    \
     R(CUBE, a * a * a)                                       \
     R(FOURTH, (a * a) * (a * a))                             \
@@ -45,8 +45,8 @@ enum { WG_FENCE = 0 };
     R(OR, ((a != 0.0) | (b != 0.0)) ? 1.0 : 0.0)             \
     R(STRONG, ((a == 0.0) | (b == 0.0)) ? 0.0 : a * b)
 
-/* Pairs of operations in one loop, which saves storing and loading t = a op b, the operand of t op z. Scalars among a and b
- * as below, and _Z: z is a scalar. P(name of the pair, a op b, a, b, t op z); a0 and b0 are scalars. */
+/* Fused pairs of operations: t = a op b is an operand of t op z, and is neither stored nor loaded.  Suffixes: _VS, _SV
+ * as below, and _Z if z is a scalar. P(name of the pair, a op b, a, b, t op z); a0 and b0 are scalars. */
 #define WG_SECONDS(P, FIRST, first, a, b)                    \
     P(FIRST##_ADD, first, a, b, t + z)                       \
     P(FIRST##_SUBTRACT, first, a, b, t - z)                  \
@@ -65,7 +65,7 @@ enum { WG_FENCE = 0 };
     WG_SECONDS(P, STRONG, WG_STRONG_PRODUCT(a, b), A[i], B[i])              \
     WG_SECONDS(P, STRONG_VS, WG_STRONG_PRODUCT(a, b), A[i], b0)
 
-/* The VM's opcodes. _VS, _SV: a vector and a scalar, a scalar and a vector; _PA, _PB: partials in a and b. */
+/* The VM's opcodes. _VS: b is a scalar; _SV: a is a scalar; _PA, _PB: partials with respect to a and b. */
 enum {
 #define R(NAME, ...) WG_M_##NAME, WG_M_##NAME##_PA,
     WG_UNARY(R)
@@ -80,23 +80,23 @@ enum {
     WG_LOGIC_BINARY(R)
 #undef R
     WG_M_SELECT, /* a ? b : c */
-    WG_M_LOOP,   /* a ufunc's inner loop: its index and flags of vector operands in the next record */
+    WG_M_LOOP,   /* a ufunc's inner loop; next record: its index, and which operands are vectors */
     /* scalar code only */
     WG_M_LOAD,  /* element b of array a */
     WG_M_LOAD_BOOL,
     WG_M_GUARD, /* fails with index y unless a and b are bit-identical or both NaN */
-    WG_M_GUARD_INT, /* the same for an integer, where 0.0 equals -0.0 */
+    WG_M_GUARD_INT, /* like GUARD for an integer: 0.0 equals -0.0 */
     WG_M_END,
     /* vector code only */
-    WG_M_EXACT,       /* a partial by the eager sweep's loop: opcode, side and form in the next record */
+    WG_M_EXACT,       /* a partial by the eager sweep's loop; next record: opcode, side and form */
     WG_M_GET,         /* load doubles at a stride of b bytes */
     WG_M_PUT,
     WG_M_GET_BOOL,    /* load bools at a stride of b bytes */
     WG_M_PUT_BOOL,
     WG_M_SUM,         /* add to accumulator b */
     WG_M_GATHER,      /* elements of b at the indices in a */
-    WG_M_QUOTIENT,    /* partial of a quotient with a scalar divisor b, of which it is the result a */
-    WG_M_ONE,         /* the next instruction computes the first element only, as the chunk is constant */
+    WG_M_QUOTIENT,    /* partial of a quotient a with respect to its scalar divisor b */
+    WG_M_ONE,         /* the next instruction computes only the first element, since the chunk is constant */
     WG_M_GET_ROWS,    /* GET, PUT ... for several short rows; next record: row length, stride in bytes, and pitch */
     WG_M_PUT_ROWS,
     WG_M_GET_BOOL_ROWS,
@@ -123,11 +123,11 @@ typedef struct { /* inner loop of a ufunc */
 typedef int (*wg_partial_loop)(int form, int op, int side, int add, ptrdiff_t n, const double *g, const double *a,
                                const double *b, const double *y, double *out);
 
-/* Chunks are padded, since caches map addresses a page apart to the same set. */
+/* Chunks are padded, since addresses that differ by a multiple of a page map to the same cache set. */
 enum { WG_CHUNK = 512, WG_CHUNK_APART = 536 };
 enum { WG_BLOCK = 1 << 15 };    /* elements per block; longer steps run in blocks */
-enum { WG_MIN_SHARED_WORK = 300000 }; /* operations times elements of a step from which threads share it */
-enum { WG_MIN_MEMCPY = 8 }; /* row length from which memcpy is faster than a loop */
+enum { WG_MIN_SHARED_WORK = 300000 }; /* threads share steps of at least this work (operations times elements) */
+enum { WG_MIN_MEMCPY = 8 }; /* minimum row length for which memcpy is faster than a loop */
 enum { WG_NUMBERS, WG_VECTOR, WG_COPY, WG_PACK, WG_PUT, WG_SCATTER, WG_PRODUCT, WG_COMPILED, WG_NATIVE, WG_PYTHON }; /* kinds of steps */
 
 typedef struct {
@@ -138,7 +138,7 @@ typedef struct {
     /* VECTOR: temporary chunks in the slots [first, first + chunks), and tables */
     int ndim, first, chunks, walks, numbers, fills, sums;
     int rows;                 /* rows per chunk if inner axes are short, else 1 */
-    int pitch;                /* elements from one row to the next within a chunk; what is between rows is not stored */
+    int pitch;                /* elements from one row start to the next in a chunk; gaps are not stored */
     const ptrdiff_t *shape;   /* inner axis last */
     const ptrdiff_t *strides; /* ndim per walk */
     const int32_t *walk;      /* (pointer slot, array) */
@@ -150,11 +150,11 @@ typedef struct {
     int32_t array, source;
     ptrdiff_t size;
     const int32_t *offsets, *slots;
-    const wg_product *product; /* PRODUCT: to `array` or a slot */
+    const wg_product *product; /* PRODUCT: stored in `array` or a slot */
     const wg_native *native;   /* NATIVE: left to Python if the kernel declines */
     /* COMPILED: returns the index of a failed guard, or -1 */
     int32_t (*run)(double *slots, char **where, const int32_t *table);
-    const int32_t *table; /* arrays and slots; for a step in blocks then the slots of its sums and the range */
+    const int32_t *table; /* arrays and slots; for a step in blocks, also the slots of its sums and the range */
     ptrdiff_t entries;
     /* VECTOR and COMPILED: `length` of the first axis, processed `block` indices at a time; 0: without blocks */
     ptrdiff_t block, length;
@@ -183,16 +183,16 @@ ptrdiff_t wg_run(const wg_step *steps, ptrdiff_t i, ptrdiff_t count, const wg_sp
 /* Return the VM's opcode for a row of kernels.h or a partial, or -1. */
 int wg_machine_op(int op);
 int wg_pair_op(int first, int second, int side);
-/* VM opcodes of other elementwise instructions and of constant powers, by name; ends with a null name. */
+/* VM opcodes of elementwise instructions outside kernels.h, by name; ends with a null name. */
 typedef struct {
     const char *name;
     int op;
 } wg_named_op;
 
 extern const wg_named_op wg_named_ops[];
-/* Whether a row has vector code here; otherwise the ufunc's own loop runs over arrays. */
+/* Whether an operation of kernels.h has vector code here; if not, the ufunc's own loop runs. */
 int wg_is_vector_code(int op);
-/* Whether every implementation of a row gives the same bits. */
+/* Whether an operation of kernels.h is correctly rounded, so that all implementations agree bit for bit. */
 int wg_is_correctly_rounded(int op);
 
 #endif

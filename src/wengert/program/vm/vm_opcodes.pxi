@@ -8,11 +8,11 @@ cdef enum:
     NUMBERS, VECTOR, PACKING, MOVING, NATIVE, PYTHON        # kinds of steps in the schedule
     CUBE = 1100, FOURTH, ROOT               # opcodes of powers with constant exponent
     END = 1 << 30                           # position of the last use of an output
-    MIN_BROADCAST = 8       # an array that is repeated at least this often is read at no cost
-    MAX_SUNK = 8            # length of the chains of instructions that are sunk
+    MIN_BROADCAST = 8       # reading an array that is repeated at least this often is considered free
+    MAX_SUNK = 8            # maximum length of a chain of instructions that is sunk
     MANY_ARRAYS = -4
-    NO_ARRAY, SMALL_ARRAYS      # -3, -2: results of `array_read` beside the numbers of values
-    MIN_IN_WORKSPACE = 1 << 16              # bytes from which a call's result goes to the workspace, to reuse its pages
+    NO_ARRAY, SMALL_ARRAYS      # -3, -2: other results of `array_read`, which else are values
+    MIN_IN_WORKSPACE = 1 << 16              # calls write results of at least this many bytes to the workspace
 
 cdef dict CONSTANT_POWERS = {CUBE: "CUBE", FOURTH: "FOURTH", ROOT: "ROOT"}
 
@@ -39,7 +39,7 @@ cdef set PLAIN = {op for op in range(256) if wg_is_correctly_rounded(op)} | (set
     <int>Op.PARTIAL + 2 * op + side for op in (WG_DIVIDE, WG_LOG, WG_SQUARE, WG_RECIPROCAL, WG_SQRT)
     for side in range(2 if op == WG_DIVIDE else 1)}
 
-cdef int reads[2048]                # by opcode: which of a, b, c are values; bits 1, 2, 4
+cdef int reads[2048]                # by opcode: which of a, b, c are values, as bits 1, 2, 4
 cdef int machine_op[2048]           # by opcode: VM opcode of an elementwise instruction, else -1
 cdef dict row_kernels = {}          # by opcode: the Kernel of a row, created on first use
 

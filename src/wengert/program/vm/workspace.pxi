@@ -1,6 +1,6 @@
-# Workspaces, included by machine.pyx: the memory of one run, and the values in it as Python sees them.
+# Workspaces, included by machine.pyx: the memory of a run, and access from Python to the values in it.
 
-cdef char CANARY = -1                           # a double of eight such bytes is NaN
+cdef char CANARY = -1                           # eight such bytes are a NaN
 cdef cnp.dtype FLOAT = np.dtype(np.float64)
 cdef cnp.dtype BOOL = np.dtype(np.bool)
 cdef cnp.ndarray NOTHING = np.zeros(1)
@@ -131,7 +131,7 @@ cdef object number(Workspace w, Value value):
 
 
 cdef object operand(Workspace w, Value value):
-    """Return a value for Python; 0-d arrays of other types become NumPy scalars."""
+    """Return a value as a Python object; 0-d arrays of other dtypes become NumPy scalars."""
     if value.is_scalar:
         return number(w, value)
     owner = w.objects[value.alloc.number]
