@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Backward differentiation formulas of orders 1 to 5, with SciPy's control of steps, and their tangents and adjoint.
+"""Backward differentiation formulas of orders 1 to 5 with SciPy's step-size control, and their tangents and adjoint.
 
-The state is the array of backward differences D.  They are rescaled when the step size changes; a step solves
-``y - y_predicted + psi - c f(t, y) = 0``, whose parts are linear in D, and updates D.
+The state is the array of backward differences D, which are rescaled when the step size changes.  A step solves
+``y - y_predicted + psi - c f(t, y) = 0``, where ``y_predicted`` and ``psi`` are linear in D, and then updates D.
 The primal system is solved by simplified Newton iterations.  Its tangents and the adjoint follow from linear equations
-with the matrix ``M = I - c J`` of the Jacobian J at the solution, by the implicit function theorem.
+with the matrix ``M = I - c J``, where J is the Jacobian at the solution, by the implicit function theorem.
 
 References
 ----------
@@ -29,22 +29,22 @@ cdef enum:
     ROWS = 8                    # differences of orders 0 to MAX_ORDER + 2
     MAX_ITERATIONS = 4
 
-cdef double MIN_FACTOR = 0.2, MAX_FACTOR = 10.0         # SciPy's, of the next step size
+cdef double MIN_FACTOR = 0.2, MAX_FACTOR = 10.0         # SciPy's limits on the change of step size
 
 
-cdef struct Taken:              # a step: order and step-size factor before and after it, and size
+cdef struct Taken:              # a step: order and step-size factor before and after it, and its size
     int order, next_order
     double factor, next_factor, h
 
 
 cdef class Backward(Implicit):
-    """An integration."""
+    """An integration by backward differentiation formulas."""
 
     cdef Factor lu, exact
-    cdef cnp.ndarray ends_of_steps, taken               # kept: the states at the ends of steps, and the steps
+    cdef cnp.ndarray ends_of_steps, taken               # stored for the adjoint: states at ends of steps, and steps
     cdef double alpha[ROWS]
     cdef double gamma[ROWS]
-    cdef double constant[ROWS]                          # of the error
+    cdef double constant[ROWS]                          # of the error, by order
     cdef double first, end_now, h_now
     cdef int order_now
     cdef const double *d_now
@@ -175,7 +175,7 @@ cdef class Backward(Implicit):
 
     cdef double error(self, int order, double t, double c, double *predicted, double *psi, double *ys,
                       double *change) except? -1.0:
-        """Return the norm of the error of a step, and of its tangents if there are any, relative to the tolerances."""
+        """Return the larger of the error norms of the state and of its tangents, relative to the tolerances."""
         cdef double scale = fabs(self.constant[order]), norm = scale * self.norm(change, ys, NULL)
         if norm <= 1 and self.copies > 1:
             self.push(t, c, predicted, psi, ys, change)
@@ -272,7 +272,7 @@ cdef class Backward(Implicit):
         return fmin(MAX_FACTOR, safety * best)
 
     cdef double norm_of_all(self, const double *error, const double *y) noexcept nogil:
-        """Return the norm of an error of the state and its tangents."""
+        """Return the larger of the norms of an error of the state and of its tangents."""
         cdef double found = self.norm(error, y, NULL)
         return fmax(found, self.tangent_norm(error, y, y)) if self.copies > 1 else found
 
@@ -289,7 +289,7 @@ cdef class Backward(Implicit):
 
     cdef int write(self, const double *d, double end, double h, int order, const double *at, Py_ssize_t T,
                    Py_ssize_t first, Py_ssize_t last, double *out) except -1:
-        """Write the states at the times ``at[first:last]``, out of T, within a step with these differences."""
+        """Write the states at the output times ``at[first:last]``, of T in all, within a step."""
         cdef double w[MAX_ORDER]
         cdef double x
         cdef Py_ssize_t i, j, k, q
@@ -308,11 +308,11 @@ cdef class Backward(Implicit):
 
     cdef int push(self, double t, double c, const double *predicted, const double *psi, double *y,
                   double *change) except -1:
-        """Compute the tangents of a step, one order after the other."""
+        """Compute the tangents of a step, order by order."""
         cdef Py_ssize_t k, q, level, count, n = self.states
         cdef const Py_ssize_t *levels = <const Py_ssize_t *>cnp.PyArray_DATA(self.field.levels)
         cdef double *f = doubles(self.work) + 3 * self.size
-        cdef double *b = f + self.size                  # the tangents of an order
+        cdef double *b = f + self.size                  # the tangents of one order
         if self.is_rough and self.push_roughly(t, c, predicted, psi, y, change):
             return 0
         self.jacobian.slopes(t, y)
@@ -340,9 +340,9 @@ cdef class Backward(Implicit):
 
     cdef bint push_roughly(self, double t, double c, const double *predicted, const double *psi, double *y,
                            double *change) except -1:
-        """Compute a tangent with the factors of the Newton iterations, to their tolerance; return whether it converges.
+        """Iterate for a tangent with the factors and tolerance of the Newton iterations; return whether it converges.
 
-        That is enough to control the step.
+        This accuracy suffices for step-size control.
         """
         cdef Py_ssize_t k, n = self.states
         cdef double *f = doubles(self.work) + 3 * self.size
@@ -423,10 +423,10 @@ cdef class Backward(Implicit):
 
     cdef int pull_step(self, double t, double c, int order, const double *y, double *d, double *work,
                        Pullback pullback) except -1:
-        """Pull the adjoints of the differences after a step back to those before it."""
+        """Pull the adjoints of the differences back through a step."""
         cdef Py_ssize_t i, k, q, level, count, n = self.states, size = self.size
         cdef const Py_ssize_t *levels = <const Py_ssize_t *>cnp.PyArray_DATA(self.field.levels)
-        cdef double *of_y = work                        # adjoint of the solution, then that of its equations
+        cdef double *of_y = work                        # adjoint of the solution, then of the equations of the step
         cdef double *of_slopes = work + size
         cdef double *others = work + 2 * size
         cdef double *b = work + 3 * size
@@ -444,7 +444,7 @@ cdef class Backward(Implicit):
         self.jacobian.slopes(t, y)
         self.exact.combine(self.jacobian.at_values, -c, 1.0, 0.0)
         memset(of_slopes, 0, size * sizeof(double))
-        for level in range(self.highest, -1, -1):       # tangents of higher orders depend on these
+        for level in range(self.highest, -1, -1):       # tangents of higher order depend on lower orders
             memset(others, 0, size * sizeof(double))
             if level < self.highest:
                 pullback.pull(t, y, of_slopes, others, False)
@@ -462,7 +462,7 @@ cdef class Backward(Implicit):
                         of_y[k] = b[n * count + k - q * n]
                         of_slopes[k] = c * of_y[k]
                     count += 1
-        pullback.pull(t, y, of_slopes, others)          # into the parameters
+        pullback.pull(t, y, of_slopes, others)          # adds the adjoints of the parameters
         for k in range(size):
             d[k] += of_y[k]
             for i in range(1, order + 1):
@@ -471,7 +471,7 @@ cdef class Backward(Implicit):
 
 
 cdef void triangle(double[6] *found, int order, double factor) noexcept nogil:
-    """Compute the matrix by which differences change with the step size."""
+    """Compute a matrix from which `rescale` builds the change of differences with the step size."""
     cdef Py_ssize_t i, j
     for j in range(order + 1):
         found[0][j] = 1.0

@@ -1,4 +1,4 @@
-"""IR of the derivatives of integrations, composed of calls for related integrations."""
+"""Builds the IR of derivatives of integrations from calls of related integrations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ adjoint_row = program_row("adjoint", f"{__name__}.adjoint_row")
 
 
 class Builder:
-    """Builds the IR of a derivative of a call; the first `first` arguments come before those of the integration."""
+    """Builds the IR of a derivative of `call`, whose first `first` arguments precede those of the integration."""
 
     def __init__(self, integration, call, first):
         self.integration, self.call, self.first, self.code = integration, call, first, Listing()
@@ -60,14 +60,14 @@ class Builder:
             raise NotDerivable("the second derivatives of a solution in its times are not in programs")
 
     def with_tangents(self, directions):
-        """Return the arguments of the integration of the system with its tangent."""
+        """Return the arguments for integrating the system together with its tangent."""
         q = self.integration.system.copies
         own = [self.direction_of(k, directions) for k in range(self.first + 1, len(self.call.args))]
         times, *given = self.arguments
         return [times, *given[:q], *own[:q], *given[q:], *own[q:]]
 
     def active(self, wanted):
-        """Return which of initial states and parameters are differentiated; the start of the interval needs states."""
+        """Return whether adjoints are needed: of the initial states (also for the start time), and of each parameter."""
         count, q = len(self.integration.shapes), self.integration.system.copies
         places = {self.positions[j] - self.first - 1 for j in wanted}
         start = any(k < q for k in places)
@@ -95,7 +95,7 @@ class Builder:
         return self.code.add(OPCODES["add"], (_FLOAT, shape, None), a, b)
 
     def mixed(self, g_dot, directions):
-        """Append F^T g_dot + (dF^T) g."""
+        """Append the tangent of the adjoint, F^T g_dot + (dF^T) g."""
         q, T, n = self.result
         pushed, (g,) = self.integration.pushed(), self.cotangent
         both = self.stacked([g_dot, g], [self.result, self.result], (2 * q, T, n))
@@ -109,7 +109,7 @@ class Builder:
         return self.stacked(parts, [(q * n,), (q * m,)], (q * (n + m),))
 
     def stacked(self, values, shapes, shape):
-        """Append an array with these values one after the other."""
+        """Append an array that concatenates these values."""
         made, place = -1, 0
         for v, own in zip(values, shapes):
             v = self.code.constant_array(np.array(v)) if isinstance(v, np.ndarray) else v
@@ -118,7 +118,7 @@ class Builder:
         return made
 
     def parts_of(self, v, wanted):
-        """Return the adjoints of these operands from those of all states and parameters."""
+        """Return the adjoints of the operands `wanted` as parts of the adjoint `v` of all states and parameters."""
         system, count = self.integration.system, len(self.integration.shapes)
         copies = system.copies
         found = []
@@ -141,7 +141,7 @@ class Builder:
         return [self.code.block(v, j * math.prod(shape), shape) for j in range(count)]
 
     def batch(self, pushed, arguments, count):
-        """Append an integration with `count` tangents; return the solution with each tangent as a batch."""
+        """Append an integration with `count` tangents; return a batch that pairs the solution with each tangent."""
         _, T, n = self.result
         shape, alike = (count, T, n), (_FLOAT, (count, 2, T, n), None)
         found = called(self.code, pushed, arguments, pushed.shape, integration_row)

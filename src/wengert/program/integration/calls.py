@@ -4,15 +4,15 @@ An integration is ``y(times)`` for ``dy/dt = f(t, y, p)``.  Derivatives of any o
 are controlled by the tangents as well:
 
 - The tangent is the integration of the system together with its tangent (forward sensitivities).
-- The adjoint F^T g is a call that integrates, and sweeps the steps backwards. Its steps are controlled by the state and
-  one tangent in a random direction: the adjoint grows as that tangent does. For few operands it is a product with their
-  tangents instead.
+- The adjoint F^T g is a call that integrates and then sweeps the steps backwards. The state and one tangent in a random
+  direction control the steps, since the adjoint grows as such a tangent does. For few operands, the adjoint is computed
+  as a product with their tangents instead.
 - The tangent of the adjoint is the adjoint of the tangent: with the cotangents (g_dot, g) of the system and its
   tangent, the adjoint of y is F^T g_dot + (dF^T) g.
-- The adjoint of the adjoint consists of these two.
-- An output time moves the solution there by the slope, and the start moves it as the initial state, by minus the
-  slope. These derivatives are of first order; where times are few, the caller composes them from integrations at fixed
-  times (`wengert.scipy.recorded_integration`).
+- The adjoint of the adjoint consists of the tangent and of the tangent of the adjoint.
+- The derivative in an output time is the slope there.  The derivative in the start time is that in the initial state
+  along minus the slope.  Both are of first order only; for few times, the caller composes them from integrations at
+  fixed times (`wengert.scipy.recorded_integration`).
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _FLOAT = np.dtype(float)
 #: perturbation of results, relative to the tolerances; see `wengert.program.ir.call.perturbed`
 PERTURBATION = 10.0
 
-#: numbers of operands up to which products with tangents were measured to be faster than adjoints
+#: maximum numbers of operands for which products with tangents were measured to be faster than adjoints
 MAX_FORWARD, MAX_FORWARD_IMPLICIT = 4, 1
 
-#: bytes of steps that are kept after an adjoint, for later adjoints at the same operands
+#: maximum bytes of steps that are kept after an adjoint, for later adjoints at the same operands
 MAX_KEPT = 16_000_000
 
 #: further options of `odeint`
@@ -60,11 +60,11 @@ def _is_number(x):
 
 
 class KinkError(GuardError):
-    """A second derivative does not exist, or lacks a term."""
+    """A second derivative does not exist, or would lack a term."""
 
 
 class Integration:
-    """Call that integrates; its arguments are the times, then the initial states and the parameters of all copies.
+    """A call that integrates; its arguments are the times, then the initial states and the parameters of all copies.
 
     ``times`` are start, end, and output times. Initial states are arrays of shape (states,); parameters are scalars
     and arrays of the given shapes. None stands for zeros. The result has the shape (copies, len(times) - 2, states).
@@ -77,9 +77,9 @@ class Integration:
     method : str
         Name of SciPy's class.
     options : dict
-        See `wengert.program.integration.explicit.Explicit`.
+        See `wengert.program.integration.stepper.Stepper`.
     memory : float
-        Bytes for the steps in a reverse sweep.
+        Limit on the bytes of steps stored for a reverse sweep.
     count : int
         Number of times.
     """
@@ -89,7 +89,7 @@ class Integration:
         self.options, self.memory, self.count = options, float(memory), count
         self.__name__ = self.__qualname__ = "solve_ivp"
         self._kept: list = []  # operands and steps of the last adjoint
-        self._first: Any = ()  # operands and result of the first calls; None after a call with others
+        self._first: Any = ()  # operands and result of the first call; None after a call with other operands
         self._derived: dict[Any, Any] = {}
 
     def __getstate__(self):
@@ -109,7 +109,7 @@ class Integration:
         return self.perturbed(y) if perturbed.get() else y
 
     def first(self, times, start, parameters):
-        """Return the result of one of the first calls, which often have equal operands when f is compared."""
+        """Return the result, cached until operands differ: the first calls often compare f with its program."""
         known, first = (times.tobytes(), start.tobytes(), parameters.tobytes()), self._first
         if first and first[:3] == known:
             return first[3].copy()
@@ -137,7 +137,7 @@ class Integration:
         except MissingBranch:
             raise
         except (GuardError, NotDerivable):
-            pass  # which a derivative will raise
+            pass  # a derivative will raise it
 
     def packed(self, operands):
         """Return initial states and parameters as arrays with a row per copy."""
@@ -162,7 +162,7 @@ class Integration:
         return np.cumsum([0, *map(math.prod, self.shapes)]).tolist()
 
     def run(self, times, start, parameters, memory):
-        """Integrate; return the stepper, which keeps its steps in `memory` unless that is None, and the result."""
+        """Integrate; return the stepper and the result. Steps are stored, in `memory` bytes, unless that is None."""
         if self.method != methods.SWITCHING:
             return self.run_by(self.method, times, start, parameters, memory)
         if not self._derived.get("is_stiff"):
@@ -170,7 +170,7 @@ class Integration:
                 return self.run_by(self.method, times, start, parameters, memory)
             except MissingBranch:
                 raise
-            except GuardError:  # also where an explicit method leaves the domain of a stiff problem
+            except GuardError:  # stiffness, or an explicit method that leaves the domain because of it
                 self._derived["is_stiff"] = True
         return self.run_by(methods.of_tangents("Radau", self.system.states), times, start, parameters, memory)
 
@@ -231,12 +231,12 @@ class Integration:
             )
 
     def may_bend(self, is_swept):
-        """Return whether this is part of a second derivative, and first derivatives of the right-hand side may jump."""
+        """Return whether this computes second derivatives and the right-hand side's first derivatives may jump."""
         order = len(self.system.directions) + (is_swept and not self.options["is_rough"])
         return order > 1 and self.system.copies > 1 and not has_fixed_jumps(self.system.primal.pushed())
 
     def check_bends(self, steps, first, start, parameters):
-        """Raise if a tangent of the right-hand side jumps in a step, elsewhere for other parameters or states."""
+        """Raise if a tangent of the right-hand side jumps in a step, at a time that depends on parameters or states."""
         primal, n = self.system.primal, self.system.states
         p = field.with_random_direction(parameters[:1])
         direction = field.with_random_direction(np.ones((1, n)))[1]
@@ -266,7 +266,7 @@ class Integration:
         """Return the adjoints of initial states and parameters; only those of `active` operands are computed."""
         start, parameters = self.packed(operands)
         known = (times.tobytes(), start.tobytes(), parameters.tobytes(), active)
-        kept = self._kept.pop() if self._kept else None  # another thread then finds none
+        kept = self._kept.pop() if self._kept else None  # taken out, so that no other thread uses it
         if kept is None or kept[:4] != known:
             places = self.active_places(active)
             made = _SWEEPS[self.sensitivity(places.size)[0]](self, times, start, parameters, places)
@@ -284,7 +284,7 @@ class Integration:
         return np.flatnonzero(np.repeat(active, sizes)) if self.system.copies == 1 else np.arange(self.size)
 
     def sensitivity(self, count: int) -> tuple[str, str]:
-        """Return how adjoints of `count` numbers are computed, one of `SENSITIVITIES` but "auto", and why."""
+        """Return how adjoints of `count` scalars are computed (an item of `SENSITIVITIES`, not "auto"), and why."""
         asked, is_implicit = self.options["sensitivity"], self.method in methods.IMPLICIT
         if self.system.copies > 1:
             return "discrete", "a derivative of higher order"
@@ -297,11 +297,11 @@ class Integration:
         return "discrete", f"faster for more than {most} by {kind}"
 
     def is_forward(self, count):
-        """Return whether adjoints of `count` numbers are products with their tangents."""
+        """Return whether adjoints of `count` scalars are computed as products with their tangents."""
         return self.sensitivity(count)[0] == "forward"
 
     def integration_report(self, active: tuple | None = None) -> Report:
-        """Report how the adjoint of active operands is computed; without these, the integration itself."""
+        """Return a report on the adjoint of `active` operands, or on the integration itself if that is None."""
         primal, count = self.system.primal, self.system.copies - 1
         kind, reason, key = ("forward", FORWARD_MODE, "taken") if count else ("none", "", "taken")
         if active is not None:
@@ -345,7 +345,7 @@ class Integration:
     def pushed(self, count: int = 1) -> Integration:
         """Return the integration of the system with its tangents in `count` directions.
 
-        Another method may replace its own; see `methods.of_tangents`.
+        Its method may be another one; see `methods.of_tangents`.
         """
         method = methods.of_tangents(self.method, self.system.states)
         return Integration(self.system.pushed(count), self.shapes, method, self.options, self.memory, self.count)
@@ -356,7 +356,7 @@ class Integration:
 
     @memoised
     def controlled(self) -> Integration:
-        """Return the integration of the system with one tangent that only controls the steps."""
+        """Return the integration of the system with one tangent that serves only for step-size control."""
         made = self.pushed()
         options = made.options | {"is_rough": True}
         return Integration(made.system, made.shapes, made.method, options, made.memory, made.count)
@@ -398,7 +398,7 @@ class Integration:
     def batched(self, call: Call, is_batched: list, count: int) -> Listing | None:
         """Return the IR of the results for `count` tangents, by one integration; see `passes.batching`."""
         m = len(self.shapes)
-        of_tangent = {2, *range(3 + m, 3 + 2 * m)}  # arguments
+        of_tangent = {2, *range(3 + m, 3 + 2 * m)}  # positions of the tangent's arguments
         batched = {k for k, x in enumerate(call.args) if type(x) is Operand and is_batched[x.position]}
         if self.system.directions != (1,) or not batched <= of_tangent:
             return None
@@ -454,9 +454,9 @@ class Integration:
 
 
 class Adjoint:
-    """Call that returns F^T g, of shape (copies * (states + parameters),); its arguments are g and those of F.
+    """A call that returns F^T g, of shape (copies * (states + parameters),); its arguments are g and those of F.
 
-    `active` states which adjoints are used: those of the initial states, and those of each parameter.
+    `active` flags which adjoints are used: that of the initial states, then that of each parameter.
     """
 
     def __init__(self, integration: Integration, active: tuple):
@@ -517,15 +517,15 @@ class Adjoint:
 
 
 class Moved:
-    """Call for the derivatives in the times.
+    """A call for the derivatives in the times.
 
     Parameters
     ----------
     integration : Integration
     what : {"outputs", "start", "adjoint"}
-        The tangent of the result, given that of the times and the result; the tangent of the initial states, given that
-        of the times; or the adjoint of the times, given those of states and parameters, that of the result, and the
-        result. The arguments of the integration follow.
+        "outputs": tangent of the result, from the tangent of the times and the result. "start": tangent of the initial
+        states, from the tangent of the times. "adjoint": adjoint of the times, from the adjoints of states and
+        parameters, the adjoint of the result, and the result. These arguments precede those of the integration.
     """
 
     def __init__(self, integration: Integration, what: str):

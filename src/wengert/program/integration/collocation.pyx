@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The Radau IIA method of order 5, with SciPy's control of steps, and its tangents and adjoint.
+"""The Radau IIA method of order 5 with SciPy's step-size control, and its tangents and adjoint.
 
-The stages Z of a step from y over h solve ``Z[i] = h sum_j A[i, j] f(t + c[j] h, y + Z[j])``, and the step ends at
+The stages Z of a step of size h from y solve ``Z[i] = h sum_j A[i, j] f(t + c[j] h, y + Z[j])``, and the step ends at
 ``y + Z[2]``.  The primal system is solved by simplified Newton iterations.  Its tangents and the adjoint then follow
-from linear equations with the matrix ``M = I - h (A x J)`` of the Jacobians J at the stages, by the implicit function
-theorem; tangents of tangents have the same matrix.
+from linear equations with the matrix ``M = I - h (A x J)``, where J are the Jacobians at the stages, by the implicit
+function theorem; tangents of tangents have the same matrix.
 
 References
 ----------
@@ -26,18 +26,18 @@ cnp.import_array()
 
 cdef enum:
     MAX_ITERATIONS = 6
-    MIN_ROUGH = 15              # states from which on iterations for a tangent are faster than a factorisation
+    MIN_ROUGH = 15              # minimum number of states for which iterating for a tangent is faster than factorising
 
-cdef double MIN_FACTOR = 0.2, MAX_FACTOR = 10.0         # SciPy's, of the next step size
+cdef double MIN_FACTOR = 0.2, MAX_FACTOR = 10.0         # SciPy's limits on the change of step size
 
 
 cdef class Collocation(Implicit):
-    """An integration.
+    """An integration by the Radau IIA method.
 
     Parameters
     ----------
     module : module
-        SciPy's, whose coefficients are used.
+        SciPy's module with the coefficients.
     matrix : ndarray, shape (3, 3)
         The matrix A of the method.
     options, memory
@@ -46,10 +46,10 @@ cdef class Collocation(Implicit):
 
     cdef Factor single, pair, exact
     cdef cnp.ndarray before                             # last step: its start and stages
-    cdef cnp.ndarray starts, stages                     # kept: the states at the starts of steps, and their stages
+    cdef cnp.ndarray starts, stages                     # stored for the adjoint: states at starts of steps, and stages
     cdef double a[3][3]
     cdef double p[3][3]
-    cdef double to[3][3]                                # to the eigenvectors of inv(A), and back
+    cdef double to[3][3]                                # basis change to eigenvectors of inv(A), and back
     cdef double back[3][3]
     cdef double c[3]
     cdef double e[3]
@@ -73,7 +73,7 @@ cdef class Collocation(Implicit):
             bint keep):
         cdef Py_ssize_t done = 0, first, i, count = times.shape[0] - 2
         cdef double t, h, h_abs, new, factor, safety, proposed, norm
-        cdef double last_size = 0.0, last_norm = 0.0    # of the step before; 0: there is none
+        cdef double last_size = 0.0, last_norm = 0.0    # of the previous step; 0: none
         cdef bint is_current = True, has_factors = False, was_rejected, again
         cdef cnp.ndarray y = np.array(y0, dtype=float).reshape(-1), stages = np.zeros((3, y.size))
         cdef double *ys = doubles(y)
@@ -187,7 +187,7 @@ cdef class Collocation(Implicit):
     cdef bint iterate(self, double t, double h, const double *y, double *z) except -1:
         """Solve the equations of a step by simplified Newton iterations; return whether these have converged."""
         cdef Py_ssize_t i, j, n = self.states, size = self.size
-        cdef double *w = doubles(self.work)             # stages in the other basis, their changes, and slopes
+        cdef double *w = doubles(self.work)             # stages in the eigenvector basis, their changes, and slopes
         cdef double *dw = w + 3 * size
         cdef double *f = w + 6 * size
         cdef double *near = w + 9 * size
@@ -233,7 +233,7 @@ cdef class Collocation(Implicit):
         return False
 
     cdef void correct(self, double h, const double *f, const double *w, double *dw) noexcept nogil:
-        """Compute the correction of the stages in the other basis, from the slopes at the stages."""
+        """Compute the correction of the stages in the eigenvector basis, from the slopes at the stages."""
         cdef double *pairs = <double *>cnp.PyArray_DATA(self.work) + 10 * self.size     # complex numbers
         cdef Py_ssize_t j, n = self.states, size = self.size
         self.change(self.to, f, dw)
@@ -300,7 +300,7 @@ cdef class Collocation(Implicit):
 
     cdef int write(self, double t, double h, const double *y, const double *z, const double *at, Py_ssize_t T,
                    Py_ssize_t first, Py_ssize_t last, double *out) except -1:
-        """Write the states at the times ``at[first:last]``, out of T, which lie within a step."""
+        """Write the states at the output times ``at[first:last]``, of T in all, within a step."""
         cdef double w[3]
         cdef Py_ssize_t i, j, k, q
         for j in range(first, last):
@@ -315,7 +315,7 @@ cdef class Collocation(Implicit):
     # ---- derivatives
 
     cdef int linearise(self, double t, double h, const double *y, const double *z) except -1:
-        """Factorise the matrix of the equations of a step."""
+        """Factorise the matrix M of a step."""
         cdef Py_ssize_t i, j, k, n = self.states
         cdef double *near = doubles(self.work)
         self.exact.clear(1.0, 0.0)
@@ -329,10 +329,10 @@ cdef class Collocation(Implicit):
         return 0
 
     cdef int push(self, double t, double h, const double *y, double *z) except -1:
-        """Compute the stages of the tangents, one order after the other."""
+        """Compute the stages of the tangents, order by order."""
         cdef Py_ssize_t i, j, k, q, level, count, n = self.states, size = self.size
         cdef const Py_ssize_t *levels = <const Py_ssize_t *>cnp.PyArray_DATA(self.field.levels)
-        cdef double *b = doubles(self.work)             # three stages of each tangent of an order
+        cdef double *b = doubles(self.work)             # three stages of each tangent of one order
         cdef double *near = b + 3 * size
         cdef double *f = near + size
         if self.is_rough and n >= MIN_ROUGH and self.push_roughly(t, h, y, z):
@@ -364,9 +364,9 @@ cdef class Collocation(Implicit):
         return 0
 
     cdef bint push_roughly(self, double t, double h, const double *y, double *z) except -1:
-        """Compute a tangent with the factors of the Newton iterations, to their tolerance; return whether it converges.
+        """Iterate for a tangent with the factors and tolerance of the Newton iterations; return whether it converges.
 
-        That is enough to control the step.
+        This accuracy suffices for step-size control.
         """
         cdef Py_ssize_t i, k, n = self.states, size = self.size
         cdef double *w = doubles(self.work)
@@ -434,7 +434,7 @@ cdef class Collocation(Implicit):
         """Pull the adjoint of the state at the end of a step back to its start."""
         cdef Py_ssize_t i, j, k, q, level, count, n = self.states, size = self.size, T = self.times.shape[0] - 2
         cdef const Py_ssize_t *levels = <const Py_ssize_t *>cnp.PyArray_DATA(self.field.levels)
-        cdef double *of_stages = work                   # adjoints of the stages, then those of their equations
+        cdef double *of_stages = work                   # adjoints of the stages, then of the equations of the step
         cdef double *of_slopes = work + 3 * size
         cdef double *others = work + 6 * size
         cdef double *b = work + 7 * size
@@ -455,7 +455,7 @@ cdef class Collocation(Implicit):
             return 0
         self.linearise(t, h, y, z)
         memset(of_slopes, 0, 3 * size * sizeof(double))
-        for level in range(self.highest, -1, -1):       # tangents of higher orders depend on these
+        for level in range(self.highest, -1, -1):       # tangents of higher order depend on lower orders
             for j in range(3):
                 memset(others, 0, size * sizeof(double))
                 if level < self.highest:
@@ -485,7 +485,7 @@ cdef class Collocation(Implicit):
 
 
 cdef double predicted(double size, double last_size, double norm, double last_norm) noexcept nogil:
-    """Return the factor of the next step size that the errors of two steps predict."""
+    """Return the step-size factor predicted from the errors of the last two steps."""
     cdef double factor = 1.0
     if last_size > 0.0 and norm > 0.0:
         factor = fmin(1.0, size / last_size * pow(last_norm / norm, 0.25))

@@ -1,4 +1,4 @@
-"""Tells where right-hand sides of differential equations may jump, from the instructions of their programs."""
+"""Finds where the right-hand side of a differential equation may jump, from the instructions of its program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wengert.program.ir.opcode_table import OPCODES
 from wengert.program.ir.opcodes import Op
 from wengert.program.passes.simplify import needed_for
 
-#: instructions without a jump: continuous functions, and those that move elements
+#: opcodes without jumps: continuous functions, and moves of elements
 CONTINUOUS = {
     *map(int, OPCODES.values()),
     *map(int, (Op.INPUT, Op.CONST, Op.ARRAY, Op.LOAD, Op.VIEW, Op.PACK, Op.PLACE, Op.PUT, Op.SUM)),
@@ -24,10 +24,10 @@ CONTINUOUS = {
 
 
 def has_fixed_jumps(system: System) -> bool:
-    """Return whether a right-hand side can only jump at fixed times, which have no derivatives.
+    """Return whether a right-hand side can jump only at fixed times, which do not depend on parameters or states.
 
-    Such jumps are where a function of nothing but the time jumps, and where a branch depends on nothing but the time.
-    Other branches are guards: the program fails where another one is taken, so it does not pass a jump there.
+    Such jumps come from functions and branches that depend only on the time.  Other branches are guards: the program
+    fails if another branch is taken, so it does not pass a jump there.
     """
     every = system, *system.others
     key = "fixed jumps", len(every)
@@ -49,7 +49,7 @@ def _has_fixed_jumps(code, has_branches):
 
 
 def _functions_of_time(code, values):
-    """Return which values depend on no element of x but the first; the values are given in program order."""
+    """Return those of `values`, given in program order, that depend only on the first element of x, the time."""
     found: set = set()
     starting = set(code.inputs)  # x, and views that start as x does
     for v in values:
@@ -68,14 +68,14 @@ def _is_start(code, v):
 
 
 def _is_first(code, v):
-    """Return whether an instruction that reads an array reads its first element."""
+    """Return whether an instruction reads only the first element of its array operand."""
     if code.op[v] == Op.LOAD:
         return code.b[v] == 0
     return code.op[v] == Op.VIEW and code.views[code.b[v]][0] == 0 and math.prod(code.views[code.b[v]][1]) == 1
 
 
 def is_continuous(code: Any, v: int, of_time: Collection = ()) -> bool:
-    """Return whether an instruction is continuous, where functions of the time are taken as constants."""
+    """Return whether an instruction is continuous, with the values `of_time` taken as constants."""
     op = code.op[v]
     if op == Op.SELECT:
         return code.a[v] in of_time

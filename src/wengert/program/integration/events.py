@@ -1,8 +1,8 @@
 """Events of an integration as IR calls: one finds the times of the events, the other limits derivatives.
 
-The times are roots of functions of time and state along the solution.  Their number is part of a recording: a program
-fails where there are more or fewer.  The derivatives are composed of other instructions, see
-`wengert.scipy.recorded_integration`; these are of first and second order.
+The times are roots of functions of time and state along the solution.  Their number is fixed when recorded: a program
+fails if there are more or fewer.  The derivatives, of first and second order, are composed of other instructions; see
+`wengert.scipy.recorded_integration`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from wengert.program.ir.verify import Verifier, check_fields, expect, is_a, is_c
 from wengert.program.program import Program
 
 _FLOAT = np.dtype(float)
-_TOLERANCE = 4 * float(np.finfo(float).eps)  # SciPy's, of the roots
+_TOLERANCE = 4 * float(np.finfo(float).eps)  # SciPy's tolerance of the roots
 
 #: if an event function's rate times the step is below this, relative to its values, it only touches zero
 GRAZING = 1e-8
 
 
 class Events:
-    """Call that finds the events of an integration; its arguments are those of the integration.
+    """A call that finds the events of an integration; its arguments are those of the integration.
 
     The result consists of the times of all events, one function after the other, followed by the rates at which the
     functions change there along the solution.
@@ -41,9 +41,9 @@ class Events:
     functions : list of Program
         Event functions of ``x = [t, y, p]``, with results of shape (1,).
     limits, directions : list of float
-        SciPy's: the number of events after which the integration ends, or infinity; the sign of the rate, or 0.
+        As in SciPy: the number of events after which the integration ends, or infinity; the sign of the rate, or 0.
     counts : list of int
-        Numbers of events of each function. None in the first call, which sets them.
+        Number of events of each function; None until the first call sets them.
     taken : int
         Number of output times up to the end of the integration.
     """
@@ -123,7 +123,7 @@ class _Watch:
         return [self.value(program, t, y) for program in self.events.functions]
 
     def __call__(self, stepper, t, new, y):
-        """Take a step into account; return whether an event ends the integration."""
+        """Find the events within a step; return whether one of them ends the integration."""
         before, self.g = self.g, self.values(new, y)
         self.end = new
         roots = []
@@ -157,10 +157,10 @@ class _Watch:
 
 
 class Limited:
-    """Call that returns its argument x, of this shape, and has derivatives only up to an order.
+    """A call that returns its argument x, of this shape, and has derivatives only up to the order `highest`.
 
-    Its derivative of order k is a call with k directions before x: the direction for k = 1, and zeros for others.
-    So no derivative of an order above the highest passes it without an error.
+    Its derivative of order k is a call with k directions before x that returns the direction if k = 1, else zeros.
+    Thus a derivative of higher order cannot pass through it without an error.
     """
 
     def __init__(self, shape: tuple, highest: int, order: int = 0):
@@ -179,7 +179,7 @@ class Limited:
         return made, inputs[:count], [operands[x.position] if type(x) is Operand else x for x in call.args]
 
     def _along(self, made, place, direction, arguments):
-        """Append the derivative in the argument at a place along a direction; return None if it is zero."""
+        """Append the derivative in the argument at position `place` along a direction; return None if it is zero."""
         *directions, x = arguments
         order = self.order
         if place == order:

@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Explicit Runge-Kutta methods with SciPy's step size control, and the adjoint of the steps that were accepted.
+"""Explicit Runge-Kutta methods with SciPy's step-size control, and the adjoint of the accepted steps.
 
-A step from y over h has the stages ``K[r] = f(t + c[r] h, y + h sum_j a[r, j] K[j])``; row `end` is the end of the
-step, whose slope is the first stage of the next step, and later rows are further stages of the interpolant.
-The first `states` numbers of the state control the steps; others, tangents, follow them.
-The adjoint holds the steps fixed: it is exact for the numbers that they give (discretise, then differentiate).
+A step of size h from y has the stages ``K[r] = f(t + c[r] h, y + h sum_j a[r, j] K[j])``.  Row `stages` is the end of
+the step, whose slope is the first stage of the next step; later rows are further stages for the interpolant.
+A state vector holds the state, followed by its tangents.
+The adjoint holds the step sizes fixed; it is exact for the discrete solution (discretise, then differentiate).
 
 References
 ----------
@@ -27,12 +27,12 @@ from wengert.errors import GuardError
 
 cnp.import_array()
 
-cdef double SAFETY = 0.9, MIN_FACTOR = 0.2, MAX_FACTOR = 10.0       # SciPy's, of the next step size
+cdef double SAFETY = 0.9, MIN_FACTOR = 0.2, MAX_FACTOR = 10.0       # SciPy's limits on the change of step size
 
-cdef double MAX_PRODUCT = 6.1       # of step size and eigenvalue: the limit of stability of DOP853
+cdef double MAX_PRODUCT = 6.1       # of step size and eigenvalue: stability limit of DOP853
 cdef enum:
-    MAX_STIFF_STEPS = 15            # with a larger product
-    MIN_CALM_STEPS = 6              # steps with a smaller one after which the stiff steps are forgotten
+    MAX_STIFF_STEPS = 15            # steps with a larger product after which the equations count as stiff
+    MIN_CALM_STEPS = 6              # consecutive steps with a smaller product that reset this count
 
 cdef enum:
     POLYNOMIAL, DOP853          # interpolants
@@ -197,7 +197,7 @@ cdef class Explicit(Stepper):
             found[i] = y[i] + h * found[i]
 
     cdef int stage(self, Py_ssize_t r, double t, double h, const double *y, double *k) except -1:
-        """Compute stage `r`, at a state that is written to where the right-hand side reads it."""
+        """Compute stage `r`, writing its state directly to the input of the right-hand side."""
         cdef const double *sums = self.at_work
         cdef double *near = self.field.at_x
         cdef Py_ssize_t i, _q
@@ -273,7 +273,7 @@ cdef class Explicit(Stepper):
     # ---- the interpolant
 
     cdef int more_stages(self, double t, double h, const double *y, double *k) except -1:
-        """Compute the further stages of the interpolant."""
+        """Compute the additional stages of the interpolant."""
         cdef Py_ssize_t r
         for r in range(self.stages + 1, self.rows):
             self.stage(r, t, h, y, k)
@@ -310,7 +310,7 @@ cdef class Explicit(Stepper):
 
     cdef int write(self, double t, double h, const double *y, const double *new, double *k, const double *at,
                    Py_ssize_t T, Py_ssize_t first, Py_ssize_t last, double *out) except -1:
-        """Write the states at the times ``at[first:last]``, out of T, which lie within a step."""
+        """Write the states at the output times ``at[first:last]``, of T in all, within a step."""
         cdef double w[32]
         cdef double ends[2]
         cdef double *place
@@ -348,8 +348,8 @@ cdef class Explicit(Stepper):
     cdef int keep_step(self, double end, const double *y, const double *k) except -1:
         """Store the end of a step, the state at its start and, while memory allows, its stages.
 
-        Without these, so many states are kept that the stages between two of them take about as much memory; the steps
-        are computed again once, whatever the spacing.
+        Without stages, states are kept at a spacing for which the stages between two of them take about as much memory
+        as all kept states; each step is computed again once, whatever the spacing.
         """
         cdef Py_ssize_t i = self.count, r, n = self.kept_size, row = i // self.spacing
         cdef double *stages
@@ -367,7 +367,7 @@ cdef class Explicit(Stepper):
             memcpy(doubles(self.kept) + row * n, y, n * sizeof(double))
         if self.is_full:
             if i == self.slopes.shape[0]:
-                if 3 * self.slopes.nbytes > self.limit // 2:    # with the copy
+                if 3 * self.slopes.nbytes > self.limit // 2:    # including the copy
                     self.is_full, self.slopes = False, None
                     return 0
                 self.slopes = longer(self.slopes)
@@ -393,7 +393,7 @@ cdef class Explicit(Stepper):
                 start, before = ends[i - 1] if i else self.t0, done
                 done = self.after(start, done, i)
                 memcpy(doubles(k), doubles(slopes) + (i - first) * block, block * sizeof(double))
-                memcpy(doubles(stage) + self.stages * size, doubles(stage), line)   # that of the next step's first
+                memcpy(doubles(stage) + self.stages * size, doubles(stage), line)   # the next step's first stage
                 memset(doubles(stage), 0, self.stages * line)
                 self.pull_step(start, ends[i] - start, doubles(states) + (i - first) * size, doubles(k), g, done,
                                before, doubles(stage), doubles(adjoint), pullback)

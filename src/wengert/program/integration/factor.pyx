@@ -4,7 +4,7 @@
 Data
     Factor          interface: a matrix is set from the nonzeros of Jacobians, and factorised
     Dense           LAPACK's factors, called from C through the functions that SciPy exports
-    Sparse          factors of the nonzeros, for the order of columns that a `Pattern` gives
+    Sparse          sparse factors, with the column order of a `Pattern`
 
 The sparse factors are left-looking (Gilbert and Peierls).  The first factorisation selects pivots, on the diagonal if
 that is not much smaller than the largest entry of the column, and finds the nonzeros of both factors.  Later ones
@@ -34,7 +34,7 @@ cdef fused number:
     double
     double complex
 
-cdef double MIN_PIVOT = 1e-2        # relative to the largest entry of a column, for an entry of the diagonal
+cdef double MIN_PIVOT = 1e-2        # minimum size of a diagonal pivot, relative to the largest entry of its column
 cdef double MIN_KEPT_PIVOT = 1e-3   # the same for a pivot that was selected earlier
 
 
@@ -47,12 +47,12 @@ cdef int *ints(cnp.ndarray array) noexcept nogil:
 
 
 cdef Factor factor_of(pattern, bint is_complex, int stages=1):
-    """Return factors for the pattern of a Jacobian, or for that of ``A x J`` with a matrix A of this size."""
+    """Return a `Factor` for the pattern of a Jacobian J, or of ``A x J`` where the matrix A has size `stages`."""
     return (Sparse if pattern.is_sparse else Dense)(pattern, is_complex, stages)
 
 
 cdef class Factor:
-    """LU factors of a matrix; complex numbers are pairs of numbers.
+    """LU factors of a matrix; complex numbers are pairs of doubles.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ cdef class Factor:
         The nonzeros of the Jacobians.
     is_complex : bool
     stages : int
-        The matrix has this number of block rows, and of blocks in each row.
+        Number of block rows and of block columns.
     """
 
     def __init__(self, pattern, bint is_complex, int stages):
@@ -69,7 +69,7 @@ cdef class Factor:
         self.a = <double *>cnp.PyArray_DATA(self.memory)
 
     def allocate(self, pattern, int stages):
-        """Set `memory`, and the places of the nonzeros of all blocks and of the diagonal in it."""
+        """Allocate `memory`; set the positions in it of the nonzeros of all blocks and of the diagonal."""
         raise NotImplementedError
 
     cdef int combine(self, const double *values, double scale, double real, double imag) except -1:
@@ -146,15 +146,15 @@ cdef class Dense(Factor):
 cdef class Sparse(Factor):
     """Factors with ``A[p[i], q[j]] = (L U)[i, j]``, whose columns are stored one after the other.
 
-    L has the diagonal 1, which is not stored, nor is that of U, whose reciprocals are `inverses`.  After a
-    factorisation the rows of both, and `rows` of the matrix, are counted in the order of the pivots.
+    L has a unit diagonal.  Neither diagonal is stored; `inverses` holds the reciprocals of U's.  After a factorisation,
+    the row indices of L and U, and `rows` of the matrix, refer to the order of the pivots.
     """
 
     cdef cnp.ndarray starts, given_rows, rows           # of the matrix, by columns in the order `q`
-    cdef cnp.ndarray p, q, place                        # orders of rows and columns; the place of each row, or -1
+    cdef cnp.ndarray p, q, place                        # permutations of rows and columns; inverse of `p`, or -1
     cdef cnp.ndarray lower_starts, lower_rows, lower    # L
     cdef cnp.ndarray upper_starts, upper_rows, upper    # U
-    cdef cnp.ndarray inverses, x                        # and a work space of zeros
+    cdef cnp.ndarray inverses, x                        # reciprocal pivots; a work space of zeros
     cdef cnp.ndarray stack, positions, marks, found     # work spaces of the search
     cdef bint has_pivots
 
@@ -213,7 +213,7 @@ cdef inline double size_of(number x) noexcept nogil:
 
 
 cdef inline void subtract(number *x, number a, number b) noexcept nogil:
-    """Subtract a product; a product of complex numbers in C checks for infinite ones."""
+    """Subtract a product, without the checks for infinities in C's complex multiplication."""
     if number is double:
         x[0] -= a * b
     else:
@@ -295,7 +295,7 @@ cdef int select_pivots(Sparse s, number *a) except -1:
         for t in range(starts[k], starts[k + 1]):
             x[given_rows[t]] = a[t]
         largest, pivot = 0.0, -1
-        for t in range(first, s.n):                     # rows in an order in which they depend on each other
+        for t in range(first, s.n):                     # rows in topological order
             i = found[t]
             j = place[i]
             if j < 0:

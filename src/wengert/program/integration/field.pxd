@@ -15,8 +15,8 @@ cdef class Field:
     cdef readonly Py_ssize_t highest    # the highest order of a tangent
     cdef double *at_x
     cdef double *at_values
-    cdef Repeated run               # of the branches taken last
-    cdef list runs                  # of all branches
+    cdef Repeated run               # run for the branches taken last
+    cdef list runs                  # runs for all branches
 
     cdef int set(self, const double[:, ::1] parameters, scales) except -1
     cdef bint is_current(self) except -1

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Right-hand sides of differential equations as programs that steppers call from C.
 
-The program of a right-hand side has one input, ``x = [t, y, p]``, or several of them one after the other, each with an
-output: the primal system, and systems of tangents.
+The input of a program is ``x = [t, y, p]`` of the primal system, followed by that of each tangent; see
+`wengert.program.integration.system.System`.
 """
 
 cimport numpy as cnp
@@ -19,7 +19,7 @@ cnp.import_array()
 cdef double CONTINUOUS = jumps.CONTINUOUS, CURVED = jumps.CURVED, NEGLIGIBLE = jumps.NEGLIGIBLE
 
 cdef enum:
-    MAX_SPARE = 4           # right-hand sides of a system that are kept
+    MAX_SPARE = 4           # maximum number of idle right-hand sides kept per system
 
 NORMAL = np.random.default_rng(0).standard_normal(1000)
 
@@ -27,7 +27,7 @@ NORMAL = np.random.default_rng(0).standard_normal(1000)
 def scales_of(const double[:, ::1] start, const double[:, ::1] parameters, const Py_ssize_t[:, ::1] of):
     """Return the relative magnitudes of the directions of all copies, given their initial states and parameters.
 
-    Copy k is a tangent in the directions of the copies ``of[k]``, those that are not 0.
+    Copy k is a tangent in the directions of the copies ``of[k]``, where 0 means none.
     """
     cdef Py_ssize_t k, i, level, copies = start.shape[0]
     cdef double largest = 0.0, product
@@ -51,7 +51,7 @@ def scales_of(const double[:, ::1] start, const double[:, ::1] parameters, const
 
 
 def with_random_direction(const double[:, ::1] x):
-    """Return `x` with a second row: random numbers of the magnitudes of the first, the same in every call."""
+    """Return `x` with a second row of random numbers, scaled by the first row and the same in every call."""
     cdef Py_ssize_t i, n = x.shape[1]
     cdef double largest = 0.0
     cdef cnp.ndarray found = np.empty((2, n))
@@ -83,14 +83,14 @@ def bound(kind, system, parameters, scales=None):
 cdef class Field:
     """A right-hand side bound to buffers; the parameters are constant.
 
-    There is a program for each way of taking branches.
+    There is one program for each combination of branches.
 
     Parameters
     ----------
     system : System
     parameters : ndarray, shape (copies, m)
     scales : ndarray, shape (copies,)
-        Magnitudes of the directions of the tangents relative to what they change; see `Stepper.tangent_norm`.
+        Magnitudes of the tangents' directions relative to the values they perturb; see `Stepper.tangent_norm`.
     """
 
     def __init__(self, system, parameters, scales=None):
@@ -116,7 +116,7 @@ cdef class Field:
         return 0
 
     cdef bint is_current(self) except -1:
-        """Return whether it is still equivalent to a new right-hand side."""
+        """Return whether this object is still equivalent to a new one."""
         return True
 
     def set_buffers(self):
@@ -124,7 +124,7 @@ cdef class Field:
         self.at_values = <double *>cnp.PyArray_DATA(self.values)
 
     def bind(self, system):
-        """Bind the program of a system for branches that no earlier program takes."""
+        """Bind the program of `system`, which takes branches that no earlier program takes."""
         self.run = system.program._vm.bound([self.x.reshape(-1)], self.blocks(self.values))
         self.runs.append(self.run)
 
@@ -174,7 +174,7 @@ cdef class Field:
     def is_steep(self, double start, const double[::1] y, double end, const double[::1] z):
         """Return whether the right-hand side may jump on the line from (start, y) to (end, z).
 
-        That is where it changes, but not linearly; see `wengert.program.integration.jumps.jump_between`.
+        It may if it changes there, but not linearly; see `wengert.program.integration.jumps.jump_between`.
         """
         cdef Py_ssize_t i, k, n = self.states
         cdef double largest = 0.0, size, change, x
@@ -196,9 +196,9 @@ cdef class Field:
         return False
 
     def settle(self, bint is_kept=False):
-        """Report the number of runs to the VM, and become spare for other integrations unless more calls follow.
+        """Report the number of runs to the VM and, unless `is_kept`, offer this object to other integrations.
 
-        Where a new one would run on the LLVM tier, the buffers are returned.
+        If a new object would run on the LLVM tier, this one is released instead.
         """
         cdef bint is_due = self.run.count(self.calls)
         self.calls = 0
@@ -228,7 +228,7 @@ cdef class Field:
 
 
 cdef class Pullback(Field):
-    """The pullback of a right-hand side, from x and cotangents of the slopes to that of x.
+    """The pullback of a right-hand side, from x and cotangents of the slopes to the cotangent of x.
 
     The cotangents of the parameters are summed in `parameters`, of shape (copies, m).
     """
@@ -268,7 +268,7 @@ cdef class Pullback(Field):
         return 0
 
     def products(self, double t, y, g):
-        """Return the cotangent of x = [t, y, p], of shape (copies, 1 + states + m), given those of the slopes."""
+        """Return the cotangent of x = [t, y, p], of shape (copies, 1 + states + m), from those of the slopes."""
         cdef cnp.ndarray given = np.ascontiguousarray(y, dtype=float), seeds = np.ascontiguousarray(g, dtype=float)
         if given.size != self.size or seeds.size != self.size:
             raise ValueError("the right-hand side has another number of states")
@@ -279,9 +279,9 @@ cdef class Pullback(Field):
 
 
 cdef class Jacobian(Field):
-    """The Jacobian of a right-hand side in the state, by a program of the state and of x.
+    """The Jacobian of a right-hand side with respect to the state, from a program with the inputs state and x.
 
-    `values` are the nonzeros of the `pattern`, which has those of all branches.
+    `values` are its nonzeros at the positions in `pattern`, which covers all branches.
     """
 
     def set_buffers(self):
@@ -306,13 +306,13 @@ cdef class Jacobian(Field):
         self.runs.append(self.run)
 
     cdef int slopes(self, double t, const double *y) except -1:
-        """Compute the matrix."""
+        """Compute the nonzeros of the Jacobian at a time and states."""
         self.point(t, y)
         memcpy(self.at_state, y, self.states * sizeof(double))
         return self.evaluate()
 
     def nonzeros(self, double t, y):
-        """Return the nonzeros of the matrix at a time and states, an array of shape (states,)."""
+        """Return the nonzeros of the Jacobian at a time and states, an array of shape (states,)."""
         cdef cnp.ndarray given = np.ascontiguousarray(y, dtype=float)
         if given.size != self.states:
             raise ValueError("the right-hand side has another number of states")
@@ -321,7 +321,7 @@ cdef class Jacobian(Field):
 
 
 cdef class Executed(Repeated):
-    """A program that takes several runs of its VM, or whose results are only some of the values."""
+    """A program that needs several VM runs per call, or whose results are only some of the output values."""
 
     cdef object program, inputs, output, places
 

@@ -1,4 +1,4 @@
-"""LSODA in programs: SciPy's code, which calls the program of the right-hand side."""
+"""Integrates with SciPy's LSODA, which calls the program of the right-hand side."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Foreign:
         See `wengert.program.integration.stepper.Stepper`; "solver" holds further arguments of `odeint`.
     """
 
-    #: those of SciPy's code are not known; see `wengert.program.integration.stepper.Stepper`
+    #: number of steps, unknown for SciPy's code; see `wengert.program.integration.stepper.Stepper`
     steps: int | None = None
     stride = 0
 

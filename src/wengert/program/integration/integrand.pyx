@@ -29,7 +29,7 @@ cdef class Callback:
     places : ndarray of intp
         Positions of the elements in that result.
     keeps_rows : bool
-        Whether results are kept, so that elements at the same t take one run.
+        Whether results are cached by t, so that all elements at the same t take one run.
     """
 
     cdef Repeated run
@@ -58,7 +58,7 @@ cdef class Callback:
         self.rows.clear()
 
     def settle(self):
-        """Count the runs; return whether a new object would run on the LLVM tier, and raise an error of a run."""
+        """Report the runs to the VM, raise any error of a run; return whether a new object would use the LLVM tier."""
         is_due = self.execute is None and self.run.count(self.calls)
         self.calls = 0
         error, self.error = self.error, None
@@ -104,7 +104,7 @@ cdef const char *SIGNATURE = "double (double, void *)"
 
 
 cdef double value_at(double t, void *data) noexcept with gil:
-    """Value of an element at t; NaN after an error, which `Callback.settle` raises."""
+    """Return the current element at t; NaN after an error, which `Callback.settle` raises."""
     cdef Callback callback = <Callback>data
     if callback.error is not None:
         return NAN

@@ -1,7 +1,7 @@
-"""Finds jumps of functions between neighbouring numbers, and checks whether these move with parameters.
+"""Finds jumps of functions between neighbouring floats, and checks whether these move with parameters.
 
-Where a right-hand side of differential equations jumps at a time that depends on the parameters, the derivative of the
-solution has a term that tangents lack.  The control of steps rejects a step there.
+If the right-hand side of a differential equation jumps at a time that depends on the parameters, the derivative of the
+solution has a term that tangents lack.  The step-size control rejects a step there, which shows where to look.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 #: differences below this fraction of the usual size of the function count as continuous
 CONTINUOUS = 1e-3
 
-#: relative difference between neighbouring numbers that may be rounding errors
+#: relative difference between neighbouring floats that may be due to rounding
 ROUNDING = 1e-6
 
 #: differences below this may be due to underflow
@@ -34,7 +34,7 @@ SMALL = 1e-3
 
 
 def moves(f: Callable, g: Callable, pair: tuple[float, float]) -> bool:
-    """Return whether the jump of `f` between neighbouring numbers is elsewhere in `g`, its changed version."""
+    """Return whether the jump of `f` between two neighbouring floats is elsewhere in `g`, the perturbed function."""
     low, high = pair
     with np.errstate(all="ignore"):
         before, after = f(low), f(high)
@@ -46,7 +46,7 @@ def moves(f: Callable, g: Callable, pair: tuple[float, float]) -> bool:
 def difference(size: np.ndarray) -> Callable:
     """Return a function that measures the difference between two vectors in units of a significant one, for `bisected`.
 
-    It is the largest one of an element, given their sizes.
+    It is the largest difference of an element, relative to `size`, the magnitudes of the elements.
     """
 
     def step(y, z, near=0.0):
@@ -57,7 +57,7 @@ def difference(size: np.ndarray) -> Callable:
 
 
 def bisected(f: Callable, step: Callable, low: float, high: float) -> tuple[float, float] | None:
-    """Halve an interval towards the larger difference; return neighbouring numbers, or None if f is continuous."""
+    """Bisect towards the larger difference; return the neighbouring floats at a jump, or None if f is continuous."""
     y, z = f(low), f(high)
     near = np.maximum(abs(y), abs(z))
     while step(y, z, near) > 1:
@@ -73,9 +73,9 @@ def bisected(f: Callable, step: Callable, low: float, high: float) -> tuple[floa
 
 
 def jump_between(f: Callable, low: float, high: float) -> tuple[float, float] | None:
-    """Return neighbouring numbers in a narrow interval between which f jumps; None if f is continuous there.
+    """Return neighbouring floats in a narrow interval between which f jumps; None if f is continuous there.
 
-    A jump that is small compared with the change of f in the interval is not searched for.
+    Jumps that are small compared with the change of f over the interval are ignored.
     """
     first, middle, last = (f(x) for x in (low, 0.5 * (low + high), high))
     size = np.maximum(abs(first), abs(last))
@@ -89,7 +89,7 @@ def jump_between(f: Callable, low: float, high: float) -> tuple[float, float] | 
 
 
 def change(p: Any, size: Any = None) -> Any:
-    """Return the parameters, each slightly changed, relative to their sizes, by default their own."""
+    """Return `p` with each element slightly changed, relative to `size`, by default the element's own magnitude."""
     p = np.asarray(p) + 0.0
     size = np.abs(p) if size is None else size
     signs = np.cos(np.arange(1.0, p.size + 1)).reshape(p.shape)
@@ -102,16 +102,16 @@ def along(f: Callable, start: float, y: np.ndarray, end: float, z: np.ndarray) -
 
 
 def moving_jump(f: Callable, g: Callable, steps: list, start: float | None = None) -> float | None:
-    """Return a time at which a right-hand side jumps in a step, and elsewhere after a small change; None if nowhere.
+    """Return the time of a jump of the right-hand side that a small perturbation moves; None if there is none.
 
     Parameters
     ----------
     f, g : callable
-        The right-hand side, and that of changed parameters, as functions of time and state.
+        The right-hand side with given and with changed parameters, as functions of time and state.
     steps : list of tuple
         ``(start, y, end, z)``: from state y to z.
     start : float, optional
-        A time at which the state is not changed: that of a constant initial state, as one at rest with dry friction.
+        A time at which the state is not perturbed: the start, if the initial state is constant (e.g. at rest).
     """
     for step in steps:
         pair = jump_between(along(f, *step), step[0], step[2])

@@ -1,4 +1,4 @@
-"""Steppers by the names of SciPy's methods; SciPy's modules, whose coefficients they use, are imported when needed."""
+"""Creates steppers by the names of SciPy's methods; SciPy's modules with the coefficients are imported when needed."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 #: methods with a stepper, explicit and implicit
 EXPLICIT = ("RK23", "RK45", "DOP853")
 IMPLICIT = ("Radau", "BDF")
-#: methods that SciPy runs; another method computes tangents
+#: methods that SciPy itself runs; another method computes their tangents
 FOREIGN = ("LSODA", "odeint")
-#: replaces these methods: DOP853, followed by Radau once DOP853 finds the equations stiff
+#: replaces these methods for tangents: DOP853, followed by Radau once DOP853 finds the equations stiff
 SWITCHING = "DOP853 or Radau"
-#: replace, for tangents, explicit methods and, for few states, implicit ones
+#: replace explicit methods and, for few states, implicit methods when tangents are computed
 ACCURATE, ACCURATE_IMPLICIT = "accurate DOP853", "accurate Radau"
 NAMES = (*EXPLICIT, *IMPLICIT, *FOREIGN, SWITCHING, ACCURATE, ACCURATE_IMPLICIT)
 
-#: tolerances of the last three, relative to the given ones. They are tighter because tangents add up the errors of the
+#: tolerances of these three, relative to the given ones. They are tighter because tangents add up the errors of the
 #: solution, DOP853 interpolates over long steps, and tangents that are large for a short time, as at a jump of a
 #: relaxation oscillator, lose digits
 TOLERANCES = {SWITCHING: 0.002, ACCURATE: 0.002, ACCURATE_IMPLICIT: 0.03}
 
-#: relative tolerance below which they are not reduced
+#: relative tolerances are not reduced below this
 MIN_TOLERANCE = 1e-13
 
 #: maximum number of states for which Radau computes the derivatives of BDF. Its steps depend on no earlier ones; where
@@ -43,7 +43,7 @@ RADAU = np.array(
 
 
 def of_tangents(name: str, states: int) -> str:
-    """Return the method for the tangents of a solution by a method, with this number of states."""
+    """Return the method that computes tangents of solutions by method `name`, for this number of states."""
     if name in EXPLICIT:
         return ACCURATE
     if name in FOREIGN:
@@ -52,7 +52,7 @@ def of_tangents(name: str, states: int) -> str:
 
 
 def tightened(name: str, options: dict) -> dict:
-    """Return the options with the tolerances of a method."""
+    """Return the options with the tolerances reduced as `TOLERANCES` says for this method."""
     if name not in TOLERANCES:
         return options
     rtol, factor = options["rtol"], TOLERANCES[name]
@@ -61,7 +61,7 @@ def tightened(name: str, options: dict) -> dict:
 
 
 def stepper(name: str, options: dict, memory: float) -> tuple[Any, bool]:
-    """Return a stepper with options for its method, see `tightened`, and whether its method is implicit."""
+    """Return a stepper, given options from `tightened`, and whether its method is implicit."""
     if name in EXPLICIT or name in (SWITCHING, ACCURATE):
         from scipy.integrate._ivp import rk
 

@@ -1,4 +1,4 @@
-"""Nonzeros of the Jacobian of a right-hand side, and an order of elimination for them."""
+"""Sparsity pattern of the Jacobian of a right-hand side, and its elimination order."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from wengert.program.memo import memoised
 #: (`python -m benchmarks.sparse_factors`)
 MAX_MULTIPLICATIONS, MAX_PART = 2000, 0.045
 
-#: part of nonzeros from which a matrix that is not small is dense without a search for an order
+#: fraction of nonzeros above which a large matrix counts as dense, without computing an order
 MAX_DENSITY = 0.5
 
 
 class Pattern:
-    """Nonzeros of an n x n matrix: their rows and columns, by rows.
+    """Sparsity pattern of an n x n matrix: rows and columns of its nonzeros, row by row.
 
-    Without these the matrix is dense.
+    Without `rows` and `columns` the matrix is dense.
     """
 
     def __init__(self, n: int, rows: np.ndarray | None = None, columns: np.ndarray | None = None):
@@ -45,13 +45,13 @@ class Pattern:
         return found if is_there else None
 
     def joined(self, other: Pattern) -> Pattern:
-        """Return the nonzeros of either of two matrices."""
+        """Return the union of two patterns."""
         rows, columns = np.divmod(np.union1d(self._keys, other._keys), self.n)
         return Pattern(self.n, rows, columns)
 
     @functools.cached_property
     def _factors(self) -> Any:
-        """Factors by SciPy of a matrix with these nonzeros and a large diagonal, ordered by minimum degree."""
+        """SciPy's LU factors of a diagonally dominant matrix with these nonzeros, ordered by minimum degree."""
         from scipy.sparse import csc_array
         from scipy.sparse.linalg import splu
 
@@ -64,7 +64,7 @@ class Pattern:
 
     @functools.cached_property
     def order(self) -> np.ndarray:
-        """Order of elimination: that of minimum degree."""
+        """Minimum-degree elimination order."""
         return np.argsort(self._factors.perm_c)
 
     @functools.cached_property
@@ -97,7 +97,7 @@ class Pattern:
         starts, rows : ndarray
             Starts of the columns, in the order of elimination, and the rows of all nonzeros.
         places, diagonal : ndarray
-            Where the nonzeros of all blocks are among those, and where the diagonal is.
+            Positions of the nonzeros of all blocks, and of the diagonal, among those.
         order : ndarray
             The order of elimination.
         """

@@ -1,4 +1,4 @@
-"""Reports on the differentiation of integrations: sensitivities, method, steps, and their memory."""
+"""Reports how integrations are differentiated: sensitivities, method, steps, and memory."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class Report:
     Attributes
     ----------
     name : str
-        Function of SciPy.
+        Name of SciPy's function.
     sensitivity : {"forward", "discrete", "adjoint", "replay", "none"}
     reason : str
-        Why; empty without a derivative.
+        Why this sensitivity is used; empty without a derivative.
     states, parameters : int
         Numbers of states, and of the scalars that the right-hand side reads.
     count : int
@@ -79,7 +79,7 @@ FORWARD_MODE = "forward mode"
 
 
 def described(method: str) -> str:
-    """Return the method in words."""
+    """Return a description of a method."""
     factor = methods.TOLERANCES.get(method)
     name = {methods.ACCURATE: "DOP853", methods.ACCURATE_IMPLICIT: "Radau"}.get(method, method)
     return name if factor is None else f"{name} at {factor:g} times the tolerances"

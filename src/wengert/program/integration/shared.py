@@ -1,8 +1,8 @@
-"""Systems of integrations with the same right-hand side: their programs are derived once.
+"""Shares systems among integrations with the same right-hand side, so that their programs are derived only once.
 
-A right-hand side that is recorded again, in eager mode at each call, mostly has the same IR as before.  It is brought
-to a normal form, which does not depend on how the time, the state and the parameters were taken from the input, and
-looked up by all that determines its values.
+In eager mode a right-hand side is recorded at each call, mostly with the same IR as before.  The IR is brought to a
+normal form, which does not depend on how the time, the state and the parameters are extracted from the input.  It is
+looked up by everything that determines its values.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FLOAT = np.dtype(float)
 def shared_system(program: Program, states: int, record: Callable | None = None) -> System:
     """Return the system of a right-hand side; an earlier one if it has the same program.
 
-    A program with branches has a system of its own, since others may be recorded for it: see `System.record`.
+    A program with branches has a system of its own, to which further branches may be added: see `System.record`.
     """
     code, key = program._listing, None
     if all(map(is_function, code.calls)) and not (code.op == Op.GUARD).any():

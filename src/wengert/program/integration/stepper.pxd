@@ -16,15 +16,15 @@ cdef cnp.ndarray longer(cnp.ndarray x)
 
 cdef class Stepper:
     cdef Py_ssize_t states, copies, size, count, limit
-    cdef Py_ssize_t kept_size       # numbers of a state that are kept: without a tangent that only controls steps
+    cdef Py_ssize_t kept_size       # size of a stored state: without a tangent that only controls the steps
     cdef Py_ssize_t highest         # the highest order of a tangent
     cdef cnp.ndarray rtol, atol, times, ends
     cdef public object monitor      # told of each step, see `Stepper.watched`; or None
     cdef readonly list doubtful     # steps in which the right-hand side may jump, see `Stepper.doubt`; or None
-    cdef int doubted                # number of further steps that are noted
-    cdef bint is_rough              # whether a single tangent is there for the control of steps only
+    cdef int doubted                # number of further steps to note
+    cdef bint is_rough              # whether the only tangent serves only for step-size control
     cdef bint stops_early           # whether the integration ends with the last output time
-    cdef bint is_complex            # whether the states are real and imaginary parts in turn
+    cdef bint is_complex            # whether the states are alternating real and imaginary parts
     cdef double first_step, max_step, t0, t1, direction, smallest
     cdef Field field
 

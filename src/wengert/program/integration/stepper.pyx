@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Control of step sizes and times that SciPy's methods have in common.
+"""Step-size control and output times, which SciPy's methods have in common.
 
 The state and its tangents are held to the same relative tolerance.  Tangents must take part: where stability limits the
 step size of an explicit method, a perturbation may grow by many orders of magnitude before it shows in the state.
@@ -20,13 +20,13 @@ from wengert.errors import GuardError
 
 cnp.import_array()
 
-cdef double MIN_RATIO = 1e-3        # least absolute tolerance of a tangent relative to the relative one
+cdef double MIN_RATIO = 1e-3        # lower limit on the absolute tolerance of tangents, as a fraction of rtol max |y|
 cdef double TINY = 1e-300           # so that no scale is zero
 cdef double EPS = np.finfo(float).eps
 
 cdef enum:
-    DOUBTED = 3                     # steps, from the first rejected one on, in which the right-hand side may jump
-    MAX_DOUBTFUL = 300              # such steps that are noted
+    DOUBTED = 3                     # number of steps to note from a rejected one on: the right-hand side may jump there
+    MAX_DOUBTFUL = 300              # maximum number of noted steps
 
 
 cdef double *doubles(array):
@@ -54,23 +54,23 @@ cdef cnp.ndarray longer(cnp.ndarray x):
 
 
 cdef class Stepper:
-    """An integration.
+    """An integration; the base class of all methods.
 
     ``run(field, times, y0, out, keep)`` integrates from ``times[0]`` to ``times[1]``, and writes the states at
     ``times[2:]`` to `out`, of shape (copies, len(times) - 2, states); implicit methods take the primal system and its
     Jacobian after the field.  With `keep`, the steps are stored for the adjoint and take ``nbytes``: ``narrow(field)``
-    prepares for a field that lacks the tangent that only controlled the steps, and ``adjoint(pullback, g)`` returns the
-    adjoint of the initial state, given that of `out`; the adjoint of the parameters is ``pullback.parameters``.
+    switches to a field without the tangent that only controlled the steps, and ``adjoint(pullback, g)`` returns the
+    adjoint of the initial state, from that of `out`; the adjoint of the parameters is ``pullback.parameters``.
 
     Parameters
     ----------
     options : dict
-        "rtol" and "atol", arrays of the states; "first_step", or None; "max_step"; "is_complex", whether the states are
-        the real and imaginary parts of complex ones in turn; "stops_early", whether the integration ends with the last
-        output time; "is_rough", whether there is a single tangent, for the control of steps only; "may_jump", whether
-        steps are noted in which the right-hand side may jump.
+        "rtol" and "atol", one per state; "first_step", or None; "max_step"; "is_complex", whether the states are
+        alternating real and imaginary parts; "stops_early", whether the integration ends with the last output time;
+        "is_rough", whether there is a single tangent, for step-size control only; "may_jump", whether to note steps in
+        which the right-hand side may jump.
     memory : float
-        Bytes for the steps that the adjoint needs; if there are more, some are computed again.
+        Limit on the bytes of stored steps; beyond it, the adjoint computes some steps again.
     """
 
     def __init__(self, dict options, double memory):
@@ -108,7 +108,7 @@ cdef class Stepper:
         return 0
 
     cdef double initial_step(self, Field field, const double *y, const double *f, Py_ssize_t order) except -1:
-        """Return the first step size that is given, or SciPy's."""
+        """Return the given first step size, or else the one that SciPy chooses."""
         cdef cnp.ndarray work = np.empty((2, field.size))
         cdef double *near = doubles(work)
         cdef double *g = near + field.size
@@ -137,7 +137,7 @@ cdef class Stepper:
         return fmin(fmin(100 * h0, h1), fmin(length, self.max_step))
 
     cdef double limited(self, double t, double h) noexcept nogil:
-        """Return a step size within the limits; sets the smallest one."""
+        """Return a step size clipped to the limits; sets `smallest`."""
         self.smallest = 10 * fabs(nextafter(t, self.direction * INFINITY) - t)
         return self.max_step if h > self.max_step else self.smallest if h < self.smallest else h
 
@@ -174,7 +174,7 @@ cdef class Stepper:
         return largest(fabs(x[i]), fabs(y[i]))
 
     cdef double tangent_norm(self, const double *error, const double *y, const double *new) noexcept nogil:
-        """Return the largest of these norms of the tangents, for arrays of all copies.
+        """Return the largest `norm` of a tangent; the arrays hold all copies.
 
         The absolute tolerance of a tangent is that of the state times the scale of its direction.
         """
@@ -244,7 +244,7 @@ cdef class Stepper:
         raise NotImplementedError
 
     cdef Py_ssize_t until(self, double end, Py_ssize_t done) noexcept nogil:
-        """Return how many output times lie up to `end`, given that `done` do."""
+        """Return how many output times lie up to `end`, given that at least `done` do."""
         cdef const double *at = <const double *>cnp.PyArray_DATA(self.times) + 2
         while done < self.times.shape[0] - 2 and self.direction * (at[done] - end) <= 0:
             done += 1
@@ -273,7 +273,7 @@ cdef class Implicit(Stepper):
         self.tolerance = fmax(10 * EPS / rtol, fmin(0.03, sqrt(rtol)))
 
     cdef int differentiate(self, double t, const double *y) except -1:
-        """Compute the Jacobian of the iterations."""
+        """Compute the Jacobian for the Newton iterations."""
         self.jacobian.slopes(t, y)
         memcpy(doubles(self.slopes), self.jacobian.at_values, self.jacobian.count * sizeof(double))
         return 0

@@ -1,6 +1,6 @@
 """Adjoints of integrations: products with tangents, reverse sweeps over stored steps, and adjoint equations.
 
-``adjoint(g)`` returns the adjoints of initial states and parameters, given that of the result.
+The method ``adjoint(g)`` of each class returns the adjoints of initial states and parameters, from that of the result.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from wengert.program.integration import field
 from wengert.program.integration.methods import EXPLICIT, IMPLICIT
 from wengert.program.integration.report import Taken
 
-#: tolerances of adjoint equations and of the solution in them, relative to the given ones
+#: tolerance of adjoint equations and of the solution in them, relative to the given one, and its lower limit
 CONTINUOUS_TOLERANCE, MIN_TOLERANCE = 0.03, 1e-13
 
 #: arrays of states per step in a continuous solution of SciPy, by method; LSODA's number varies
@@ -23,7 +23,7 @@ ARRAYS_PER_STEP = {"RK23": 4, "RK45": 5, "DOP853": 8, "Radau": 4, "BDF": 7, "LSO
 
 
 class Tangents:
-    """Tangents of an integration in some of its initial states and parameters, for adjoints."""
+    """Adjoints from tangents of an integration in some of its initial states and parameters."""
 
     def __init__(self, integration, times, start, parameters, places):
         count, n = places.size, integration.system.states
@@ -51,7 +51,7 @@ class Tangents:
 class Steps:
     """Stored steps of an integration, for its adjoint.
 
-    If the system has no tangents, one in a random direction takes part in the control of the steps.
+    If the system has no tangents, one in a random direction takes part in the step-size control.
     """
 
     def __init__(self, integration, times, start, parameters, places):
@@ -95,7 +95,7 @@ class Continuous:
     def __init__(self, integration, times, start, parameters, places):
         self.integration, self.times, self.parameters = integration, times, parameters
         system, options = integration.system, integration.options
-        if options["may_jump"]:  # its steps are examined for jumps
+        if options["may_jump"]:  # integrate once more, to examine the steps for jumps
             both = [field.with_random_direction(x) for x in (start, parameters)]
             integration.controlled().run(times, *both, None)
         self.slopes = field.bound(field.Field, system, parameters)
@@ -115,11 +115,11 @@ class Continuous:
         return method if method in (*EXPLICIT, *IMPLICIT) else "LSODA"
 
     def size_of(self, steps):
-        """Return the bytes that a continuous solution of so many steps takes."""
+        """Return the bytes that a continuous solution of this many steps takes."""
         return ARRAYS_PER_STEP[self.method] * 8 * steps * self.integration.system.states
 
     def solved(self, f, start, end, y, atol, jacobian, time=float):
-        """Return the continuous solution of an equation by SciPy; `time` returns the time in an error."""
+        """Return SciPy's continuous solution of an equation; `time` converts the time in error messages."""
         options: dict = {"max_step": self.integration.options["max_step"]}
         if self.method in IMPLICIT:
             options["jac"] = jacobian
@@ -166,7 +166,7 @@ class Continuous:
     def segment(self, end, start, w):
         """Return the adjoint of the states at the start of a segment, and its contribution to that of the parameters.
 
-        Time is counted from the end of the segment: first steps may be smaller than the spacing of numbers there.
+        Time is counted from the end of the segment: first steps may be smaller than the spacing of floats there.
         """
         n, y, length = w.size, self.solution, abs(end - start)
         sign = 1.0 if start > end else -1.0

@@ -52,8 +52,8 @@ class System:
     ----------
     program : Program
         Its input is ``x = [t, y, p]`` for the right-hand side f(t, y, p), followed by ``[0, y_dot, p_dot]`` for each
-        tangent, all in one array. Its outputs are the slopes, of shape (states,), and for each time that the system
-        was differentiated those of the new copies, of shape (count, states), or (states,) for a single one.
+        tangent, all in one array. Its outputs are the slopes, of shape (states,), and for each differentiation of the
+        system the slopes of the new copies, of shape (count, states), or (states,) for a single one.
     states : int
         Number of states, in each of these copies of the system.
     directions : tuple of int
@@ -65,12 +65,12 @@ class System:
     Attributes
     ----------
     others : list of System
-        The same system where its right-hand side takes other branches; for a primal system.
+        The same system for other branches of the right-hand side; used by primal systems only.
     record : callable or None
-        Returns the program of the branches that are taken at x.
+        Returns the program for the branches taken at x.
     """
 
-    #: maximum number of ways of taking branches
+    #: maximum number of combinations of branches
     limit = 16
 
     def __init__(self, program: Program, states: int, directions: tuple = (), primal: System | None = None):
@@ -89,7 +89,7 @@ class System:
 
     @property
     def _starts(self):
-        """Number of copies before each time that the system was differentiated."""
+        """Number of copies before each differentiation of the system."""
         return [math.prod(1 + count for count in self.directions[:k]) for k in range(len(self.directions))]
 
     @property
@@ -110,7 +110,7 @@ class System:
         return self.program._example[0].size // self.copies - 1 - self.states
 
     def branch(self, k: int, x: np.ndarray) -> System:
-        """Return this system with the branches of number `k`; a new one is recorded at x = [t, y, p].
+        """Return this system for the `k`-th combination of branches; a new one is recorded at x = [t, y, p].
 
         Raises
         ------
@@ -188,7 +188,7 @@ class System:
     def jacobian(self) -> tuple[Program, Pattern]:
         """Return the program from the state and x to the nonzeros of the Jacobian in the state, and their pattern.
 
-        The system is one without tangents.
+        The system must have no tangents.
         """
         code, n, made = self.program._differentiable_ir(), self.states, Listing()
         type = kind_of(code, code.inputs[0])
@@ -215,7 +215,7 @@ class System:
         Raises
         ------
         WiderPattern
-            If the nonzeros of the branches so far were others; the new ones are recorded before it is raised.
+            If some nonzeros are new; they are added to the pattern before the exception is raised.
         """
         every = self.pattern()
         if every.is_like(pattern):
@@ -280,9 +280,9 @@ class System:
 
 
 def inlined(code: Listing, other: Listing, inputs: list, known: dict | None = None) -> Listing:
-    """Append a program with these values as inputs, in the order of their positions; return its outputs.
+    """Append the program `other` with the values `inputs` as its inputs, by position; return its outputs.
 
-    The values of `known` are there.
+    `known` maps values of `other` to existing values of `code` that replace them.
     """
     of = np.full(len(other), -1, dtype=np.int32)
     for v in other.inputs:
@@ -296,9 +296,9 @@ def inlined(code: Listing, other: Listing, inputs: list, known: dict | None = No
 
 
 def parted(code: Listing, other: Listing, x: int, place: tuple, value: int) -> Listing:
-    """Append a program of one array: x with a value stored at a contiguous place; reads go directly to one of them.
+    """Append `other`, a program of one array, applied to x with `value` stored at a contiguous place.
 
-    So the array is mostly not copied, and derivatives in x or the value are those of its parts.
+    Reads go directly to x or to the value where possible, which mostly avoids a copy of the array.
     """
     start, (size,), _ = place
     known, stop = {}, start + 8 * size
@@ -313,7 +313,7 @@ def parted(code: Listing, other: Listing, x: int, place: tuple, value: int) -> L
 
 
 def parts_of(code: Listing, x: int, values: Iterable) -> dict[int, tuple]:
-    """Return the view descriptors of the parts of an array among some values, in their order."""
+    """Return, by value, the view descriptors of those of `values` that are parts of the array `x`."""
     found: dict = {}
     starts = {int(x): 0}  # in bytes, of x and its contiguous parts
     op, a, b = code.op.tolist(), code.a.tolist(), code.b.tolist()
