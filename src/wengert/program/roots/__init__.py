@@ -1,1 +1,1 @@
-"""Newton's method on the programs of equations, called from C, and linear equations with their Jacobian."""
+"""Root finding on the programs of equations, called from C, and linear equations with their Jacobian."""

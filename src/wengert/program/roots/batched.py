@@ -26,7 +26,7 @@ MAX_LISTED = 10
 
 
 class Batched:
-    """Call at `count` points; ``is_batched[j]`` states whether operand j has a leading axis.
+    """A call at `count` points; ``is_batched[j]`` states whether operand j has a leading axis.
 
     Parameters
     ----------
@@ -143,5 +143,5 @@ def unsolved(name: str, count: int, failures: list) -> ConvergenceError:
         "one of them alone to see why"
     )
     error.elements = np.array(numbers)
-    error.is_final = True  # the batch is not tried in another way
+    error.is_final = True  # do not retry the batch in another way
     return error

@@ -1,6 +1,6 @@
-# Checks of a root before its derivative is taken, given values of the equations that are computed elsewhere; included.
+# Checks of a root before its derivative is taken, included: a state machine; the caller evaluates the equations.
 #
-# They accept less than `wengert.implicit.theorem.settle`, which explains the limits and decides about all other roots.
+# They are stricter than `wengert.implicit.theorem.settle`, which explains the limits and decides on refused roots.
 
 from libc.math cimport fabs, fmax
 from libc.string cimport memcpy
@@ -10,7 +10,7 @@ from wengert.program.roots.linear cimport LU
 cdef enum:
     REFUSED = -1
     ACCEPTED = 0
-    POLISHED, NEAR, FAR     # what the equations at `trial` are for: a Newton step, and two comparisons with J
+    POLISHED, NEAR, FAR     # purpose of the equations at `trial`: a Newton step, or one of two comparisons with J
 
 cdef struct Limits:
     double floor, reuse, polish, nonlinearity, eps
@@ -26,9 +26,9 @@ cdef struct Check:
     double *move
     double *trial           # where the equations are evaluated next
     double *found           # the equations there
-    double first, size      # corrections at the root and at x, relative to it
-    double largest          # correction at x
-    double length           # of the step over which the equations are compared with J, relative to x
+    double first, size      # relative sizes of the corrections at the root and at x
+    double largest          # bound on the size of the correction at x
+    double length           # relative length of the step over which the equations are compared with their linearisation
 
 
 cdef inline double relative(Py_ssize_t n, const double *x, const double *y, const double *scale) noexcept nogil:
@@ -45,7 +45,7 @@ cdef inline double relative(Py_ssize_t n, const double *x, const double *y, cons
 
 
 cdef inline void lay_out(Check *c, Py_ssize_t n, double *memory) noexcept nogil:
-    """Use memory for 7 n numbers."""
+    """Set the pointers to parts of a buffer of 7 n doubles."""
     c.x, c.y, c.step, c.scale = memory, memory + n, memory + 2 * n, memory + 3 * n
     c.move, c.trial, c.found = memory + 4 * n, memory + 5 * n, memory + 6 * n
 
@@ -81,7 +81,7 @@ cdef inline int begin_check(Check *c, Py_ssize_t n, LU lu, const double *data, c
 
 
 cdef inline int compare_near(Check *c, Py_ssize_t n, double length, const Limits *limits) noexcept nogil:
-    """Compare the equations with their linearisation over a step that may exceed rounding errors."""
+    """Set a trial point near x, to compare the equations with their linearisation over a step of this length."""
     cdef Py_ssize_t i
     c.length = length
     for i in range(n):
@@ -92,7 +92,7 @@ cdef inline int compare_near(Check *c, Py_ssize_t n, double length, const Limits
 
 
 cdef inline int continue_check(Check *c, Py_ssize_t n, LU lu, const Limits *limits) noexcept nogil:
-    """Continue with the equations at the trial point; return the state."""
+    """Continue with the equations at the trial point; return the new state."""
     cdef Py_ssize_t i
     cdef int state = c.state
     c.state = REFUSED

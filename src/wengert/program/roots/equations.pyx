@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Equations that are programs, for Newton's method and for the checks of a derivative."""
+"""Evaluates the programs of equations and their Jacobian, for Newton's method and for the checks of a derivative."""
 
 cimport numpy as cnp
 from cpython.exc cimport PyErr_CheckSignals
@@ -33,7 +33,7 @@ cdef class Branch:
     cdef double *at_data
     cdef LU lu
     cdef Updated updated                # for MINPACK's method
-    cdef Py_ssize_t values, jacobians   # numbers of runs that were not counted yet
+    cdef Py_ssize_t values, jacobians   # numbers of runs not yet reported to the VMs
 
     def __init__(self, system, z):
         self.system, self.z = system, z
@@ -75,12 +75,12 @@ cdef class Branch:
 
 
 cdef class Bound(Problem):
-    """Equations as programs of unknowns and leaves, one for each way of taking branches; see `implicit_op.Paths`."""
+    """Equations as programs of unknowns and leaves, one per combination of branches; see `implicit_op.Paths`."""
 
     cdef readonly object paths
     cdef readonly tuple shape
     cdef list branches, programs
-    cdef Branch branch                  # taken last
+    cdef Branch branch                  # the one that ran last
     cdef cnp.ndarray z                  # unknowns and leaves, in one array
     cdef double *at_z
     cdef LU lu
@@ -94,7 +94,7 @@ cdef class Bound(Problem):
         self.bind()
 
     def bind(self):
-        """Bind the programs that were recorded since."""
+        """Bind the programs recorded since the last call."""
         for system in self.paths.systems()[len(self.branches):]:
             self.branches.append(Branch(system, self.z))
         self.programs = list(self.paths.programs)
@@ -186,7 +186,7 @@ cdef class Bound(Problem):
         return self.branch.y.reshape(self.shape).copy() if self.shape else self.branch.at_y[0]
 
     def differentiated(self, x):
-        """Return the Jacobian at x, of the shape of the unknowns twice."""
+        """Return the Jacobian at x, of shape ``shape + shape``."""
         cdef cnp.ndarray given = np.ascontiguousarray(x, float)
         cdef Linear linear
         if given.size != self.n:
@@ -202,7 +202,7 @@ cdef class Bound(Problem):
         return found.reshape(self.shape + self.shape)
 
     def nonzeros(self, x):
-        """Return the nonzeros of the Jacobian at x, and the linear equations with them."""
+        """Return the nonzeros of the Jacobian at x, and the `Linear` that solves with them."""
         cdef cnp.ndarray given = np.ascontiguousarray(x, float)
         if given.size != self.n:
             raise ValueError(f"{given.size} values for {self.n} unknowns")
@@ -237,7 +237,7 @@ cdef class Bound(Problem):
         return s.x, ended
 
     def hybrid_root(self, x0, double xtol, Py_ssize_t maxfev, double factor, double difference, bint has_slopes):
-        """Return the root by MINPACK's hybrid method; None if MINPACK itself has to find it, see ``hybrid.pxi``."""
+        """Return the root found by MINPACK's hybrid method; None if MINPACK itself must be run, see ``hybrid.pxi``."""
         cdef Linear linear = self.branch.system.linear
         cdef Py_ssize_t n = self.n, nnz = linear.nnz
         cdef cnp.ndarray x = np.array(x0, float).reshape(-1)
@@ -295,10 +295,10 @@ cdef class Bound(Problem):
         try:
             return self.checked(lu, at, &kept)
         finally:
-            linear.spaces.append(lu)    # as the last one, for the derivative
+            linear.spaces.append(lu)    # last, so that the derivative reuses it
 
     cdef object checked(self, LU lu, cnp.ndarray at, const Limits *limits):
-        """As above, with memory for the factors of the Jacobian, which has been computed."""
+        """Implement `settled`, given a buffer for the factors of the Jacobian, whose nonzeros have been computed."""
         cdef Py_ssize_t n = self.n, i
         cdef double first
         cdef cnp.ndarray work = np.empty(7 * n)

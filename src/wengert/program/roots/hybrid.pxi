@@ -1,9 +1,10 @@
-# Powell's hybrid method for systems of equations, as a state machine that takes their values; included.
+# Powell's hybrid method for systems of equations, included: a state machine; the caller evaluates the equations.
 #
-# It takes the steps of MINPACK's hybrj, or of hybrd, which takes differences, up to rounding.  MINPACK updates QR factors
-# of the Jacobian.  Here a small Jacobian is stored dense, and is factorised for each step; that of a larger system, `wide`,
-# keeps its pattern, with Broyden's updates beside it (`Updated`).  A run that does not converge as MINPACK's does, or that
-# meets a singular matrix or a value that is not finite, is left: the caller repeats it by SciPy.
+# Up to rounding, it takes the steps of MINPACK's hybrj, or of hybrd with finite differences.  MINPACK updates QR factors
+# of the Jacobian.  Here the Jacobian of a small system is stored dense, and factorised for each step; that of a larger
+# system (`wide`) is factorised once, and Broyden's updates are stored beside the factors (`Updated`).  A run that fails
+# to converge, or that meets a singular matrix or a non-finite value, ends with the status LEFT: the caller repeats it
+# with SciPy.
 #
 # References: Powell (1970), A hybrid method for nonlinear equations; Moré, Garbow and Hillstrom (1980), User guide for
 # MINPACK-1, doi:10.2172/6997568.
@@ -13,11 +14,11 @@ from libc.string cimport memset
 from wengert.program.roots.linear cimport Updated
 
 cdef enum:
-    AT_START, AT_COLUMN, AT_JACOBIAN, AT_TRIAL      # stages: what the next values are
+    AT_START, AT_COLUMN, AT_JACOBIAN, AT_TRIAL      # stages: where the equations are evaluated next
     LEFT = 2                                        # status
 
 cdef struct Options:
-    double xtol, factor, difference                 # `difference` is relative to x
+    double xtol, factor, difference                 # `difference`: relative step
     Py_ssize_t maxfev
     bint has_slopes
 
@@ -25,8 +26,8 @@ cdef struct Hybrid:
     int stage
     int failures, successes, slow_steps, slow_jacobians
     Py_ssize_t accepted, nfev, column
-    bint is_exact                                   # whether the Jacobian is that at x
-    double radius, size, norm, length               # of the trust region; of x, f and the step, scaled
+    bint is_exact                                   # whether the Jacobian was computed at x, and not updated since
+    double radius, size, norm, length               # trust radius; norms of x, f and step
     double *x
     double *f
     double *step
@@ -37,7 +38,7 @@ cdef struct Hybrid:
 
 
 cdef inline void set_memory(Py_ssize_t n, Hybrid *s, double *work) noexcept nogil:
-    """Prepare a run in memory for 6 n numbers and the Jacobian."""
+    """Prepare a run in a buffer of 6 n doubles and the Jacobian."""
     s.x, s.f, s.step, s.scale = work, work + n, work + 2 * n, work + 3 * n
     s.gradient, s.predicted, s.jacobian = work + 4 * n, work + 5 * n, work + 6 * n
     s.stage, s.nfev = AT_START, 0
@@ -61,14 +62,14 @@ cdef inline double scaled_norm(Py_ssize_t n, const double *x, const double *scal
 
 
 cdef inline double spacing(const Hybrid *s, Py_ssize_t j, const Options *options) noexcept nogil:
-    """Return the step of differences for one unknown."""
+    """Return the step of the finite difference in unknown `j`."""
     cdef double h = options.difference * fabs(s.x[j])
     return options.difference if h == 0.0 else h
 
 
 cdef inline int advance_hybrid(Py_ssize_t n, Hybrid *s, Lane *at, Updated wide, double *z, const double *found,
                                Py_ssize_t width, const Options *options) noexcept nogil:
-    """Use the values at the point `z`, whose elements are `width` apart, and set the next one; return a status."""
+    """Use the equations at the point `z`, whose elements are `width` apart; set the next point; return a status."""
     cdef Py_ssize_t i
     cdef double h
     if s.stage == AT_START:
@@ -103,7 +104,7 @@ cdef inline int advance_hybrid(Py_ssize_t n, Hybrid *s, Lane *at, Updated wide, 
 
 cdef inline int next_column(Hybrid *s, Updated wide, double *z, Py_ssize_t width,
                             const Options *options) noexcept nogil:
-    """Move one unknown; for a larger system, all unknowns of a group."""
+    """Set the next point for the finite difference in one unknown, or in all unknowns of a group."""
     cdef Py_ssize_t k
     if wide is None:
         z[s.column * width] = s.x[s.column] + spacing(s, s.column, options)

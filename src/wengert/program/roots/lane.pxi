@@ -1,9 +1,9 @@
-# One of many small systems, and the factors of its Jacobian; included.
+# A lane, included: one of many small systems, and the factors of its Jacobian.
 
 from libc.math cimport fabs, isfinite, sqrt
 
 cdef enum:
-    SMALL = 4                           # number of unknowns up to which loops are unrolled
+    SMALL = 4                           # maximum number of unknowns for which loops are unrolled
 
 
 cdef struct Lane:
@@ -59,7 +59,7 @@ cdef inline bint factor_lane(Py_ssize_t n, Lane *at) noexcept nogil:
 
 
 cdef inline bint factor_small(Py_ssize_t n, Lane *at) noexcept nogil:
-    """Like `factor_lane`, on a copy that the compiler can keep in registers: rows are swapped without an index."""
+    """Like `factor_lane`, on a copy that the compiler can keep in registers, as rows are not indexed by pivots."""
     cdef Py_ssize_t i, j, k, best
     cdef double most, factor, inverse, x
     cdef double a[SMALL * SMALL]

@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Newton's method and MINPACK's for many small systems that differ in the values they read, and SciPy's for single
-equations.
+"""Newton's and MINPACK's methods for many small systems that differ in the values they read, and SciPy's methods for
+scalar equations.
 
-A block of systems, one in each lane, is evaluated by one run of a batched program, which computes the equations and
-their Jacobians.  Each lane follows the method of `wengert.program.roots.newton`, so that it finds the same root; a lane
-whose system is solved takes the next one, so that all lanes are busy until the last systems are.
+One run of a batched program evaluates the equations and Jacobians of a block of systems, one per lane.  Each lane
+follows the method of `wengert.program.roots.newton`, so that it finds the same root.  Once its system is solved, a lane
+takes the next one; thus all lanes are busy until no systems are waiting.
 """
 
 cimport numpy as cnp
@@ -38,9 +38,9 @@ cdef class Lanes:
     Parameters
     ----------
     program : Program
-        Maps ``z``, of shape (k, width), whose columns are the unknowns and the values that differ between the systems,
-        and a vector of the others, to an array of shape (n + n * n, width): equations and Jacobian of each system; for
-        methods that take no Jacobian, of shape (n, width).
+        Maps ``z``, of shape (k, width), and a vector of shared values to an array of shape (n + n * n, width), or
+        (n, width) for methods without Jacobians.  A column of ``z`` holds the unknowns of a system and the values that
+        differ between systems; a column of the result holds its equations and its Jacobian.
     n : int
         Number of unknowns.
     width : int
@@ -54,7 +54,7 @@ cdef class Lanes:
     cdef Lane lanes[256]
     cdef Check checks[256]
     cdef Scalar scalars[256]
-    cdef list factors                   # for the checks, of each lane
+    cdef list factors                   # by lane, for the checks
     cdef cnp.ndarray check_work, hybrid_work
 
     def __init__(self, program, Py_ssize_t n, Py_ssize_t width):
@@ -95,9 +95,9 @@ cdef class Lanes:
         Parameters
         ----------
         rows : ndarray, shape (count, k)
-            Start, and values that differ between the systems.
+            Start of each system, and the values that differ between systems.
         shared : ndarray or None
-            The other values.
+            The values that all systems share.
         """
         cdef Py_ssize_t count = rows.shape[0], k = rows.shape[1], next = 0, lane, n = self.n, busy, i
         cdef const double *given = <const double *>cnp.PyArray_DATA(rows)
@@ -145,7 +145,7 @@ cdef class Lanes:
 
     def solve_scalars(self, str method, cnp.ndarray rows, shared, cnp.ndarray ends, double xtol, double rtol,
                       Py_ssize_t maxiter, cnp.ndarray out, cnp.ndarray statuses):
-        """Solve equations with one unknown by one of `SCALAR_METHODS`; otherwise like `solve`.
+        """Solve equations with one unknown by one of `SCALAR_METHODS`; see `solve` for the other parameters.
 
         `ends` has the other end of each bracket, or the second start of the secant method.
         """
@@ -189,7 +189,7 @@ cdef class Lanes:
 
     def solve_hybrid(self, cnp.ndarray rows, shared, double xtol, Py_ssize_t maxfev, double factor, double difference,
                      cnp.ndarray out, cnp.ndarray statuses):
-        """Solve all systems by MINPACK's method; otherwise like `solve`.
+        """Solve all systems by MINPACK's hybrid method; see `solve` for the other parameters.
 
         Lanes without Jacobians take finite differences, relative to x. A status other than 1 means that MINPACK may
         not converge.
@@ -238,9 +238,9 @@ cdef class Lanes:
 
     def check(self, linear, cnp.ndarray rows, shared, polish, limits, cnp.ndarray weights, cnp.ndarray out,
               cnp.ndarray accepted):
-        """Check all roots before derivatives are taken; write where to differentiate to `out`, and which are accepted.
+        """Check all roots before derivatives are taken; write the points of differentiation to `out`, set `accepted`.
 
-        Parameters and result are those of `solve`, where the starts are the roots; see `Bound.settled`.
+        Other parameters and the result are those of `solve`, with the roots as starts; see `Bound.settled`.
         """
         cdef Py_ssize_t count = rows.shape[0], k = rows.shape[1], next = 0, lane, n = self.n, busy, i
         cdef const double *given = <const double *>cnp.PyArray_DATA(rows)
@@ -299,7 +299,7 @@ cdef class Lanes:
         return begin_check(check, n, <LU>self.factors[lane], data, limits)
 
     cdef Py_ssize_t start_all(self, Py_ssize_t count, shared, const double *given, Py_ssize_t k, double *z) except -1:
-        """Give each lane a system as long as there are any; return the number of the next system."""
+        """Give each lane a system as long as there are any; return the index of the next system."""
         cdef Py_ssize_t lane
         if self.shared is not None:
             self.shared[...] = shared
@@ -320,7 +320,7 @@ cdef class Lanes:
 
 cdef inline int advance(Py_ssize_t n, Lane *at, double *z, const double *found, Py_ssize_t width, double tol,
                         Py_ssize_t maxiter) noexcept nogil:
-    """Use the equations and their Jacobian at the trial point; return the status at the end, otherwise 0.
+    """Use the equations and their Jacobian at the trial point; return the final status, or 0 if there is none yet.
 
     Elements of the trial point `z` and of `found` are `width` apart.
     """
@@ -335,7 +335,7 @@ cdef inline int advance(Py_ssize_t n, Lane *at, double *z, const double *found, 
             at.simplified[i] = -found[i * width]
         solve_lane(n, at, at.simplified)
         at.last_simplified = squared_norm(n, at.simplified, at.inverse_scale)
-        if not isfinite(at.last_simplified):        # also if the equations are not finite
+        if not isfinite(at.last_simplified):        # or the equations are not finite
             return shorter(n, at, z, width, damping / 2)
         if at.last_simplified > (1 - damping / 4) * (1 - damping / 4) * at.size:
             for i in range(n):
@@ -399,7 +399,7 @@ cdef inline int begun(Py_ssize_t n, Lane *at, double *z, const double *found, Py
 
 
 cdef inline int shorter(Py_ssize_t n, Lane *at, double *z, Py_ssize_t width, double damping) noexcept nogil:
-    """Set the next trial point, along the step; return a status if there is no progress."""
+    """Set the next trial point, along the step; return a status if the damping becomes too small, else 0."""
     cdef Py_ssize_t i
     at.damping = damping
     if not damping >= MIN_DAMPING:

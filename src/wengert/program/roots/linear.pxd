@@ -1,4 +1,4 @@
-# Interface of linear.pyx, for Newton's method, and factors of small matrices: inline, for sizes that are constants.
+# Interface of linear.pyx, and LU factors of small matrices, inline so that constant sizes are unrolled.
 # cython: cdivision=True
 
 cimport numpy as cnp
@@ -21,7 +21,7 @@ cdef class LU:
     cdef double *rows                   # powers of 2 that scale rows and columns
     cdef double *columns
     cdef double *w
-    cdef readonly double rcond          # of the scaled matrix; negative until it is computed
+    cdef readonly double rcond          # reciprocal condition number of the scaled matrix; negative until computed
     cdef double norm
     cdef double *at_data
     cdef int info                       # of the last factorisation; negative: there is none

@@ -1,11 +1,11 @@
 # Indices are checked when a structure is made:
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Linear equations with matrices of one pattern, by LU factors with row interchanges.
+"""Solves linear equations with matrices of one sparsity pattern, by LU factorisation with row interchanges.
 
 Input: the nonzeros of a matrix, in the order of the pattern, and right-hand sides.  Small matrices are factorised here,
-larger ones by LAPACK, as a band if the pattern is a narrow one, or by their nonzeros (`integration.factor`).  The
-factors of the last matrix are kept, and used again for the same nonzeros: the derivative of a root needs those of
-Newton's method.
+larger ones by LAPACK, as a band if the pattern is narrow, or as sparse matrices (`integration.factor`).  The factors of
+the last matrix are kept and reused if the nonzeros are the same: the derivative of a root needs those of Newton's
+method.
 
 References
 ----------
@@ -32,10 +32,10 @@ cnp.import_array()
 
 
 cdef enum:
-    SMALL = 24                  # largest dense matrix that is factorised here: a call of LAPACK takes about as long
-    NARROW = 32                 # widest band that is: LAPACK calls BLAS several times per column
-    INVERTED = 8                # largest matrix whose condition number is that of its computed inverse
-    MAX_UPDATES = 64            # more would cost more than a new Jacobian, and are a sign of slow convergence
+    SMALL = 24                  # size of the largest dense matrix factorised here; beyond it, LAPACK is about as fast
+    NARROW = 32                 # width of the widest band factorised here; LAPACK calls BLAS several times per column
+    INVERTED = 8                # size of the largest matrix whose inverse is computed for its condition number
+    MAX_UPDATES = 64            # beyond it, a solve costs more than a few factorisations, and convergence is slow
 
 ctypedef void (*gecon)(char *norm, int *n, void *a, int *lda, double *anorm, double *rcond, double *work, int *iwork,
                        int *info) noexcept nogil
@@ -55,7 +55,7 @@ cdef gbcon band_condition = <gbcon>exported("dgbcon")
 
 
 cdef class LU:
-    """Factors of a matrix, or of the matrix with rows and columns scaled by powers of 2 to elements near 1."""
+    """LU factors of a matrix, optionally with rows and columns scaled by powers of 2 to elements near 1."""
 
     def __init__(self, Linear structure):
         cdef Py_ssize_t n = structure.n
@@ -76,7 +76,7 @@ cdef class LU:
         self.at_data, self.info, self.rcond = <double *>cnp.PyArray_DATA(self.data), -1, -1.0
 
     cdef bint is_of(self, const double *data) noexcept nogil:
-        """Return whether these are scaled factors of the matrix with these nonzeros, bit by bit."""
+        """Return whether these are scaled factors of a matrix whose nonzeros are bit-identical to `data`."""
         return (self.info >= 0 and self.rcond >= 0
                 and memcmp(self.at_data, data, self.nnz * sizeof(double)) == 0)
 
@@ -102,7 +102,7 @@ cdef class LU:
         return self.info
 
     cdef void fill(self, const double *data, bint is_scaled) noexcept nogil:
-        """Store the matrix column by column, scaled by powers of 2, and its norm."""
+        """Store the matrix column by column, scaled by powers of 2 if `is_scaled`, and its norm."""
         cdef Py_ssize_t k, i, j, n = self.n, m = self.nnz
         cdef int skew = self.below + self.above
         cdef double x
@@ -258,7 +258,7 @@ cdef class Linear:
     rows, columns : ndarray of int, shape (nnz,), optional
         Pattern; by default a dense matrix in C order.
     is_banded, is_sparse : bool
-        Whether to factorise it as a band, or by its nonzeros, which are given by rows.
+        Whether to factorise it as a band, or as a sparse matrix with nonzeros ordered by rows.
     """
 
     def __init__(self, Py_ssize_t n, rows=None, columns=None, bint is_banded=False, bint is_sparse=False):

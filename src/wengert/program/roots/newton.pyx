@@ -22,7 +22,7 @@ import numpy as np
 cnp.import_array()
 
 MIN_DAMPING = 1e-8      # smallest fraction of a step that is tried
-SCALE_FLOOR = 1e-3      # smallest scale of a component, relative to the largest one now or at the start
+SCALE_FLOOR = 1e-3      # smallest scale of a component, relative to the largest component now or at the start
 
 
 cdef class Problem:
@@ -94,7 +94,7 @@ cdef cnp.ndarray array_of(const double *x, Py_ssize_t n):
 
 
 cdef class Newton:
-    """One solution.
+    """One run of Newton's method.
 
     Attributes
     ----------
@@ -198,7 +198,7 @@ cdef class Newton:
         return 0.0
 
     cdef int move(self, Problem problem, const double *step) except -1:
-        """Take the last step, whose residual is known to be smaller than rounding errors of x allow to see."""
+        """Take the last step without a monotonicity test, which rounding errors of x would decide."""
         cdef Py_ssize_t i
         for i in range(self.n):
             self.at_x[i] += step[i]

@@ -1,7 +1,7 @@
-# Solvers of one equation with one unknown, as state machines that take the values of the function; included.
+# Solvers of one equation with one unknown, included: state machines; the caller evaluates the function.
 #
-# Each is the algorithm of SciPy's function of that name, in the same order of operations, so that it takes the same
-# iterates: `brentq`, `brenth`, `bisect`, `ridder` and `toms748`, and `newton` with and without slopes.
+# Each is the algorithm of SciPy's function of that name, in the same order of operations, so that the iterates are the
+# same: `brentq`, `brenth`, `bisect`, `ridder` and `toms748`, and `newton` with and without slopes.
 #
 # References: Brent (1973), Algorithms for Minimization Without Derivatives, chapters 3 and 4; Bus and Dekker (1975),
 # doi:10.1145/355656.355659; Ridders (1979), doi:10.1109/TCS.1979.1084580; Alefeld, Potra and Shi (1995), algorithm 4.1,
@@ -29,7 +29,7 @@ cdef struct Scalar:
     double a, fa, b, fb     # ends of the bracket, or the last two points
     double blk, fblk        # end of the bracket opposite to b
     double last, step       # the last two steps
-    double d, fd, e, fe     # TOMS 748: the last two ends that the bracket has left
+    double d, fd, e, fe     # TOMS 748: the last two points that ceased to be ends of the bracket
     double width            # of the bracket, or half of it, when the iteration began
     bint has_e
 
@@ -217,7 +217,7 @@ cdef inline double inverse_cubic(const double *x, const double *f) noexcept nogi
 
 
 cdef inline double quadratic_root(const Scalar *s) noexcept nogil:
-    """Return two Newton steps for the quadratic polynomial through the ends and the last end left."""
+    """Return the point after two Newton steps on the quadratic through both ends and the last replaced end."""
     cdef double B = (s.fb - s.fa) / (s.b - s.a)
     cdef double A = ((s.fd - s.fb) / (s.d - s.b) - B) / (s.d - s.a), r, new
     cdef int i
@@ -299,7 +299,7 @@ cdef inline int interpolated(Scalar *s) noexcept nogil:
 
 
 cdef inline bint is_close(const Scalar *s, double x, double y) noexcept nogil:
-    """Return what `numpy.isclose` does, with these tolerances."""
+    """Return whether x and y are close in the sense of `numpy.isclose`, with the solver's tolerances."""
     return fabs(x - y) <= s.xtol + s.rtol * fabs(y) or x == y
 
 

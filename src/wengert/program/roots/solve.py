@@ -17,13 +17,13 @@ _FLOAT = np.dtype(float)
 
 
 class Solve:
-    """Call that returns u with ``J u = v``, given the nonzeros of J, and v.
+    """A call that returns u with ``J u = v``, given the nonzeros of J, and v.
 
     Parameters
     ----------
     linear : Linear
     transposed : bool
-        Whether the equations are those with the transposed matrix.
+        Whether to solve with the transpose of J.
     """
 
     def __init__(self, linear: Linear, transposed: bool):
@@ -82,7 +82,7 @@ class Solve:
 
 
 class _Builder:
-    """Builds the IR of a derivative; `given` states which kinds of arrays are inputs before result and operands."""
+    """Builds the IR of a derivative; `given` lists the kinds of its inputs that precede result and operands."""
 
     def __init__(self, solve, given):
         self.linear, self.code = solve.linear, Listing()

@@ -30,13 +30,13 @@ from wengert.program.swept import Stacked
 _FLOAT = np.dtype(float)
 _SCALAR = _FLOAT, (), None
 
-#: maximum number of unknowns of systems whose Jacobian has neither a narrow band nor few nonzeros
+#: maximum number of unknowns if the Jacobian is neither banded nor sparse
 MAX_DENSE_UNKNOWNS = 500
 
 #: up to this bandwidth, banded factors are always faster than others
 MAX_NARROW = 16
 
-#: sparse factors are faster than banded ones up to this fraction of their multiplications
+#: sparse factors are faster than banded ones if they take at most this fraction of their multiplications
 MAX_PART_OF_BAND = 0.25
 
 #: maximum number of systems that one run of a program evaluates
@@ -63,7 +63,7 @@ class System:
     linear : Linear
         Equations with the Jacobian.
     value, slopes : Program
-        Those of one array; `slopes` is None if `nonzeros` is.
+        The programs of ``z`` for F and for the nonzeros; `slopes` is None if `nonzeros` is.
     """
 
     def __init__(self, program: Program):
@@ -76,7 +76,7 @@ class System:
         self.slopes = None if self.nonzeros is None else self._joined("Jacobian", self.nonzeros)
 
     def _joined(self, word, code):
-        """Return the program of one array; its output is a vector."""
+        """Return `code` as a program of ``z`` with a 1-D output."""
         made = Listing()
         z = made.input((_FLOAT, (self.size,), None))
         starts = itertools.accumulate(map(math.prod, self.shapes), initial=0)
@@ -99,7 +99,7 @@ class System:
 
     @property
     def is_small(self) -> bool:
-        """Whether the equations are few, with a dense Jacobian, and need not be solved to the last bit."""
+        """Whether there are few equations, with a dense Jacobian, and the program is not an exact one."""
         n = self.linear.n
         is_dense = self.nonzeros is not None and self.linear.nnz == n * n
         return n <= MAX_LANE_UNKNOWNS and is_dense and not self.is_exact
@@ -125,7 +125,7 @@ class System:
             self.program._memoised(("lanes", differs, lanes.width, has_slopes), list).append(lanes)
 
     def arranged(self, count: int, x: np.ndarray, leaves: tuple) -> tuple:
-        """Return which leaves differ between systems, a row of x and these per system, and the other leaves or None."""
+        """Return which leaves differ between systems, a row of x and these per system, and shared leaves or None."""
         differs = tuple(np.ndim(leaf) > len(shape) for leaf, shape in zip(leaves, self.shapes[1:]))
         columns = [np.reshape(x, (-1, self.linear.n))]
         columns += [np.reshape(leaf, (count, -1)) for leaf, each in zip(leaves, differs) if each]
@@ -191,7 +191,7 @@ class System:
         return one, vectors
 
     def inputs(self, z: np.ndarray) -> list[Any]:
-        """Return the inputs of the program in an array."""
+        """Split the array ``z`` into the inputs of the program."""
         found, place = [], 0
         for shape in self.shapes:
             size = math.prod(shape)
@@ -211,7 +211,7 @@ def _inlined(code, other, inputs):
 
 
 def _nonzeros(program, n):
-    """Return the IR of the nonzeros of the Jacobian, or None, and the linear equations with them."""
+    """Return the IR of the nonzeros of the Jacobian, or None, and the `Linear` that solves with them."""
     if n >= MIN_SIZE and not program._exact and "accumulate" not in program._disabled:
         code, y = program._differentiable("jacobian")
         try:
@@ -231,7 +231,7 @@ def _nonzeros(program, n):
 
 
 def _structured(n, rows, columns):
-    """Return linear equations with a pattern: as a band, by the nonzeros or dense, whichever is estimated fastest."""
+    """Return the `Linear` of a pattern: banded, sparse or dense, whichever is estimated to be fastest."""
     below, above = int(np.max(rows - columns, initial=0)), int(np.max(columns - rows, initial=0))
     is_banded = below + above <= MAX_BAND * n
     if is_banded and below + above <= MAX_NARROW:
