@@ -20,7 +20,7 @@ _HOMES = {
 __all__ = ["CudaUnavailable", "Kernel", "is_available", "vmap", "why_not"]
 
 
-if not TYPE_CHECKING:  # with a `__getattr__` every name would seem to exist
+if not TYPE_CHECKING:  # a `__getattr__` would make type checkers accept any name
 
     def __getattr__(name):
         if name not in _HOMES:

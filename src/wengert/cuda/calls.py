@@ -30,9 +30,9 @@ class Constant:
 class Batch:
     """Arguments of one call at `n` points, flattened as in the program.
 
-    Attributes, with a list item for each argument: `given`, its shape at one point in `shapes`, and `is_fixed`, whether
-    it is the same for all points. `dtype` is the precision of the computation, `like` the first argument on the device,
-    or None if all are on the host, and `stream` the first stream that an argument names, or None.
+    The lists `given`, `shapes` (at one point) and `is_fixed` (whether it is the same for all points) have an item for
+    each argument. `dtype` is the precision of the computation, `like` the first argument on the device, or None if all
+    are on the host, and `stream` the first stream that an argument names, or None.
     """
 
     def __init__(self, name: str, specs: list, args: tuple, dtype: Any):

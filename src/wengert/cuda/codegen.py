@@ -24,9 +24,9 @@ from wengert.program.codegen.llvm_ir import Statements, emit_statements, externa
 class Body(Statements):
     """Statements that one thread executes, in order, on the inputs of one point.
 
-    The kernel takes an array for each of `inputs` and `outputs`, which hold their shapes without the batch axis, with a
-    row per point. `guards` are the locations where the function branches on a scalar; `status` gets the number of the
-    guard that fails at a point.
+    `inputs` and `outputs` hold the shapes at one point; for each of them, the kernel takes an array with a row per
+    point. `guards` are the locations where the function branches on a scalar; `status` gets the number of the guard
+    that fails at a point.
     """
 
     def __init__(self, name: str, dtype="float64"):
@@ -164,8 +164,8 @@ class Body(Statements):
 
         `point` and `n` are values of type i64; `pointers` holds the address of the first element of each array, by
         name. `layouts` has a letter for each array: C for a row of elements per point, F for a row of points per
-        element, S for elements shared by all points. `prefix` is that of the names of C library functions: of
-        libdevice, or empty.
+        element, S for elements shared by all points. `prefix` precedes the names of C library functions: that
+        of libdevice, or empty.
         """
         from llvmlite import ir
 

@@ -212,7 +212,7 @@ class Device:
         return errors_explained(self.cuda)
 
     def _copy(self, given, is_fixed, stream):
-        """Copy an array in C order."""
+        """Copy a device array to C order."""
         found = self.empty(given.shape, given.dtype, stream)
         n = 1 if is_fixed else given.shape[0]
         self._launch_points("copy", given.dtype, n, stream, *given.rows(is_fixed), given, found)

@@ -25,8 +25,8 @@ OPCODES = {name: i for i, name in enumerate(kernels.PRIMITIVES, 3)}
 class Tables:
     """A body as data for the interpreter, which needs `slots` of memory per thread.
 
-    A row of `code` has an opcode, the slot of the result, and three operands: slots, or ``~i`` for constant i. LOAD:
-    array and element; STORE: value, array and element; CHECK: flag, array and number of the guard.
+    A row of `code` has an opcode, the slot of the result, and three operands: slots, or ``~i`` for constant i. Other
+    operands: LOAD: array and element; STORE: value, array and element; CHECK: flag, array and number of the guard.
     """
 
     code: np.ndarray

@@ -50,8 +50,8 @@ def bodies(program: Program, mode: str = "value", argnums: int = 0, dtype="float
     direction or cotangent, which is an additional input; "hvp": Hessian times a direction. All arrays and the
     computation are of type `dtype`.
 
-    Inputs and outputs are those of the program of the mode, in its order. If there are several kernels, each writes its
-    part of the last output, and the first one all other outputs.
+    The kernels have the inputs and outputs of the mode's program, in its order. If there are several kernels, each
+    writes its part of the last output, and the first one all other outputs.
     """
     key = "bodies", mode, argnums, np.dtype(dtype)
     if key not in program._derived:

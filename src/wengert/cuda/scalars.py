@@ -76,7 +76,7 @@ def each(of, name, *operands):
 
 
 def _reduction(name, start=None):
-    """Return a reduction by a scalar function, for those where NumPy would compare objects."""
+    """Return a reduction by a scalar function, for reductions in which NumPy would compare the symbols."""
 
     def reduced(of, x, axis=None, *, keepdims=False):
         def two(a, b):
