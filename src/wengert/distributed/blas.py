@@ -1,4 +1,4 @@
-"""One thread for the BLAS of NumPy and SciPy, since a product divided among threads depends on their number."""
+"""Limits the BLAS of NumPy and SciPy to one thread, since the bits of a product depend on the number of threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "
           "openblas_{}_num_threads", "MKL_{}_Max_Threads")  # fmt: skip
 
 _lock = threading.Lock()
-_depth = 0  # blocks that are open, in any thread
+_depth = 0  # number of open `one_blas_thread` blocks, in all threads
 _before: list[int] = []
 
 
@@ -40,7 +40,7 @@ def _controls() -> list[tuple[Callable, Callable]]:
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """A block in which BLAS uses one thread in the whole process; blocks of several threads may overlap."""
+    """Limit BLAS to one thread in the whole process within a ``with`` block; blocks of several threads may overlap."""
     global _depth, _before
     with _lock:
         if not _depth:

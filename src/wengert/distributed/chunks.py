@@ -1,7 +1,7 @@
 """Chunks: rows of arrays, and the data that a worker loads.
 
-A chunk is data, or says where data are: a file, a part of an array that is stored in pieces (Zarr, HDF5), a Dask
-collection, or a function. `loaded` returns the data, with the same layout wherever it is computed.
+A chunk is data, or refers to data: a file, a part of an array that is stored in pieces (Zarr, HDF5), a Dask collection,
+or a function. `loaded` returns the data, in a layout that does not depend on where the chunk is computed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Rows(Sequence):
 
 
 class StoredRows:
-    """Rows of arrays some of which are stored in pieces: a chunk that the worker reads."""
+    """A chunk of rows of arrays, some of which are stored in pieces and read by the worker."""
 
     def __init__(self, arrays: tuple, start: int, stop: int):
         self.arrays = tuple(x if _is_stored(x) else _cut(x, start, stop) for x in arrays)
@@ -68,7 +68,7 @@ class StoredRows:
 
 
 def _cut(x, start, stop):
-    return (x.iloc if hasattr(x, "iloc") else x)[start:stop]  # of a pandas table by position, not by label
+    return (x.iloc if hasattr(x, "iloc") else x)[start:stop]  # pandas: by position, not by label
 
 
 def _length(x):
@@ -122,7 +122,7 @@ def split_rows(*arrays: Any, rows: int) -> Rows:
 
 
 def sendable(chunk: Any) -> Any:
-    """Return a chunk without parts of Dask graphs that it does not need: a slice holds the graph of its array."""
+    """Return a chunk with Dask graphs reduced to what it needs: a slice holds the graph of its whole array."""
     if _is_future(chunk) or (_is_dask(chunk) and _futures_in(chunk)):
         raise TypeError(f"sum_over: a chunk is, or consists of, {_ON_CLUSTER}")
     if _is_dask(chunk):
@@ -141,7 +141,7 @@ _ON_CLUSTER = (
 
 
 def _is_future(x):
-    """Return whether this stands for data on a cluster of Dask."""
+    """Return whether this is a future that stands for data on a Dask cluster."""
     return type(x).__module__.partition(".")[0] == "distributed" and hasattr(x, "result")
 
 

@@ -27,7 +27,7 @@ TASKS_PER_WORKER = 2
 #: tasks that a function like `map` gets at once
 TASKS_PER_MAP = 64
 
-#: restarts of a pool of our own in one sum before an error is raised
+#: maximum number of restarts of our own pool in one sum before an error is raised
 MAX_RESTARTS = 3
 
 
@@ -42,7 +42,7 @@ def engine_of(workers: Any, name: str) -> Engine:
             raise ValueError(f"{name}: workers is a positive number, -1 for all cores, or a function like map")
         workers = cores() if workers == -1 else workers
         return Here() if workers == 1 else Processes(workers)
-    if hasattr(workers, "get_executor"):  # a client of Dask; equal tasks need not have equal results
+    if hasattr(workers, "get_executor"):  # a Dask client, which must not merge equal tasks
         workers = workers.get_executor(pure=False)
     if hasattr(workers, "submit"):
         return Submitted(workers)
@@ -59,7 +59,7 @@ def cores() -> int:
 
 
 class Engine:
-    """Where tasks run."""
+    """Base class of engines, which run tasks."""
 
     #: whether tasks run in this process without pickling
     is_local = False
@@ -75,7 +75,7 @@ class Engine:
         raise NotImplementedError
 
     def in_order(self, kernel: Any, arguments: Iterable[tuple], name: str) -> list:
-        """Return ``kernel.run(*each)`` for each of the arguments."""
+        """Return ``kernel.run(*each)`` for each of the arguments, in their order."""
         sent = kernel if self.is_local else remote.packed(kernel, name)
 
         def tasks():
@@ -93,7 +93,7 @@ class Engine:
 
 
 class Here(Engine):
-    """This thread."""
+    """Runs tasks in the calling thread."""
 
     is_local = True
 
@@ -103,7 +103,7 @@ class Here(Engine):
 
 
 class Submitted(Engine):
-    """An executor of the user, or any object whose ``submit`` returns futures with ``result``."""
+    """Runs tasks on a user's executor, or on any object whose ``submit`` returns futures with ``result``."""
 
     def __init__(self, executor: Any):
         self.executor = executor
@@ -151,7 +151,7 @@ class Submitted(Engine):
 
 
 def _started_again(executor):
-    """Return a replacement of a broken executor if loky keeps that one for reuse; otherwise None."""
+    """Return a replacement for a broken executor if it is loky's reusable one; None for any other."""
     module = sys.modules[type(executor).__module__]
     make = getattr(module, "get_reusable_executor", None)
     if make is None:
@@ -173,7 +173,7 @@ class _Flight:
         try:
             while True:
                 while len(self.futures) < limit and (task := self._next()) is not None:
-                    self._again.append(task)  # in case that `submit` raises
+                    self._again.append(task)  # kept in case `submit` raises
                     future = executor.submit(run, task)
                     self.futures[future] = self._again.pop()
                     future.add_done_callback(ended.put)
@@ -205,7 +205,7 @@ def _next_of(ended):
 
 
 def count_of(executor: Any) -> int:
-    """Return the number of workers of an executor, or the number of local cores if the executor does not tell."""
+    """Return the number of workers of an executor, or the number of local cores if that is not known."""
     client = getattr(executor, "_client", None)
     if hasattr(client, "ncores"):  # Dask
         return max(1, sum(client.ncores().values()))
@@ -217,7 +217,7 @@ def count_of(executor: Any) -> int:
 
 
 class Mapped(Engine):
-    """A function like `map`, which gets a few tasks at a time because it may consume all of them before it returns."""
+    """Runs tasks by a function like `map`, a few at a time because it may consume all of them before it returns."""
 
     def __init__(self, function: Callable):
         self.function = function
@@ -240,7 +240,7 @@ class Mapped(Engine):
 
 
 class Processes(Submitted):
-    """A pool of our own processes, started when needed and kept until it is closed or garbage-collected."""
+    """Runs tasks on our own process pool, started when needed and kept until it is closed or garbage-collected."""
 
     def __init__(self, count: int):
         self._count = count

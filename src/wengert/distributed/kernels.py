@@ -1,6 +1,6 @@
-"""Evaluates a function of parameters and a chunk, and its derivatives, in a worker: from a vector to a vector.
+"""Evaluates a function of parameters and a chunk, and its derivatives, in a worker, as functions between vectors.
 
-A kernel K maps a point, a vector, and a chunk to a vector. Its derivatives are kernels again, of longer points:
+A kernel K maps a point (a vector) and a chunk to a vector. Its derivatives are kernels too, with longer points:
 
     push    (x, tangents of x)        ->  tangents of K(x)      k directions at once
     pull    (x, cotangents of K(x))   ->  cotangents of x       k directions at once
@@ -33,7 +33,7 @@ from wengert.transforms.second import HVP
 #: steps from K to one of its derivatives: name, number of directions, and elements of the result before the step
 Steps = tuple[tuple[str, int, int], ...]
 
-#: step of a first evaluation in reverse mode: the value and, if it is one number, the gradient
+#: step of a first evaluation in reverse mode: the value and, if it is a scalar, the gradient
 WITH_GRADIENT: Steps = (("value and gradient", 1, 0),)
 
 
@@ -41,7 +41,7 @@ THETA_ALONE = "derivatives are taken with respect to theta alone, so pass the va
 
 
 class Structure:
-    """Structure of a container; builds a container from a vector of all its numbers.
+    """Structure of a container; builds a container from a vector of all its scalars.
 
     `leaf_of` converts a leaf to a traced value, an array, or a NumPy scalar.
     """
@@ -56,19 +56,19 @@ class Structure:
 
     @property
     def size(self) -> int:
-        """Number of numbers in the container."""
+        """Number of scalars in the container."""
         return sum(map(math.prod, self.key))
 
     @property
     def content(self) -> bytes | None:
-        """Bytes that are equal for equal structures, constant parts of containers included; None if unknown."""
+        """Bytes that identify the structure, constant parts of containers included; None if it cannot be pickled."""
         try:
             return pickle.dumps((self.key, self.is_scalar, self.tree))
         except Exception:  # classes may raise anything
             return None
 
     def restore(self, vector: Any) -> Any:
-        """Return a container with the numbers of `vector`; derivatives pass through."""
+        """Return a container with the elements of `vector`; derivatives pass through."""
         found, start = [], 0
         for shape, is_scalar in zip(self.key, self.is_scalar):
             end = start + math.prod(shape)
@@ -82,17 +82,17 @@ def _zero(is_scalar):
 
 
 def flattened(tree: Any, name: str, leaf_of: Callable) -> Any:
-    """Return the numbers of a container as a vector."""
+    """Return all scalars of a container as a vector."""
     leaves = [np.reshape(leaf_of(leaf, name), -1) for leaf in split(tree)[0]]
     return leaves[0] if len(leaves) == 1 else np.concatenate(leaves) if leaves else np.zeros(0)
 
 
 class _SeveralNumbersError(ValueError):
-    """Error of a gradient if f returns more than one number."""
+    """Raised by a gradient if f returns more than one number."""
 
 
 class Sum(NamedTuple):
-    """Result of a task: partial sums, with what the driver must know of the summands."""
+    """Result of a task: partial sums, and what the driver must know about the summands."""
 
     nodes: list  # level, index and vector, see `reduction.PairwiseSum`
     structure: Structure | None  # of the results of f; None for derivatives
@@ -105,9 +105,9 @@ class Sum(NamedTuple):
 
 
 class Kernel:
-    """A function of parameters and a chunk, in a worker, with an array, a scalar or a container of them as its result.
+    """A function of parameters and a chunk, in a worker, that returns an array, a scalar or a container of them.
 
-    `name` is that of the function in messages, and `template` the structure of the parameters. With `is_compiled`,
+    `name` names the function in messages, and `template` is the structure of the parameters. With `is_compiled`,
     programs of `f` are recorded and replayed.
     """
 
@@ -149,7 +149,7 @@ class Kernel:
 
     def _evaluated(self, steps, point, chunk, number):
         """Return the sum over a single chunk."""
-        if self.structure is None and (self.is_compiled or isinstance(self.f, Program)):  # no recording may find it out
+        if self.structure is None and (self.is_compiled or isinstance(self.f, Program)):  # before a recording needs it
             self.structure = self._structure_of(self._tree(point, chunk))
         if steps == WITH_GRADIENT and (self.structure is None or self.structure.size == 1):
             try:
@@ -212,7 +212,7 @@ class Kernel:
         """Return a method as a function, compiled if that was requested.
 
         Values and gradients of exact programs have the bits of eager evaluation, so that they do not depend on what a
-        worker has recorded. Those of other derivatives have not, so these are evaluated eagerly.
+        worker has recorded. Other derivatives lack this property, so they are evaluated eagerly.
         """
         f = self._named(method)
         return Compiled(f, exact=True) if self.is_compiled else f
@@ -239,7 +239,7 @@ class Kernel:
         return f
 
     def _of_program(self, steps):
-        """As above, for a program, whose derivatives are programs already."""
+        """Return the function that results from these steps for a program, whose derivatives are programs too."""
         program, restore = self.f, self.template.restore
         if not steps:
             return lambda point, chunk: program(restore(point), chunk)
@@ -281,7 +281,7 @@ def _shapes(found):
 
 
 def own(vector: Any, name: str) -> np.ndarray:
-    """Return a plain vector that shares no memory with anything else."""
+    """Return a plain copy of a vector; raise an error if it holds traced values."""
     if var.holds_traced(vector):
         raise TracedValueError(f"{name}: f or a chunk holds a traced value: {THETA_ALONE}")
     return np.array(vector, copy=True)
@@ -315,7 +315,7 @@ def _curved(products, gradient, point, chunk, k):
 
 
 def _is_hessian(steps):
-    """Return whether the steps give products with the Hessian of one number."""
+    """Return whether the steps give products with the Hessian of a scalar function."""
     return [name for name, _, _ in steps] == ["pull", "push"] and steps[0][1:] == (1, 1)
 
 

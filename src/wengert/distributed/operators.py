@@ -1,7 +1,7 @@
 """Jacobians, Hessians and batches whose directions, rows or elements are divided among workers: ``workers=``.
 
-A Jacobian is divided into blocks of `COLUMNS` directions or `ROWS` rows, whatever the number of workers, so that the
-number decides nothing about its bits. Each block evaluates f again. The first call for arguments of some shapes
+A Jacobian is divided into blocks of `COLUMNS` directions or `ROWS` rows, whatever the number of workers, so that its
+bits do not depend on that number. Each block evaluates f again. The first call for arguments of some shapes
 measures one evaluation of f; if workers are not estimated to be faster, the ordinary operator computes the derivative.
 """
 
@@ -29,7 +29,7 @@ from wengert.transforms.second import HVP, Hessian
 #: directions and rows of a block; a block of rows must be wider, because it records f again
 COLUMNS, ROWS = 32, 128
 
-#: blocks of a batch per worker, which balance elements that take longer than others
+#: blocks of a batch per worker: several balance the load if some elements take longer than others
 BLOCKS_PER_WORKER = 4
 
 #: overheads in seconds: start of processes of our own, and a task in a thread and in a process
@@ -95,7 +95,7 @@ def engine_for(f: Callable, workers: Any, name: str, runs_programs: bool = False
 
 
 class Threads(Submitted):
-    """A pool of threads of our own."""
+    """Runs tasks on our own thread pool."""
 
     def __init__(self, count: int):
         super().__init__(concurrent.futures.ThreadPoolExecutor(count, "wengert"))
@@ -120,7 +120,7 @@ def choose(engine: Engine, here: float, tasks: int, nbytes: int) -> tuple[bool, 
 
 
 class _WithEngine:
-    """Report and end of an operator on workers."""
+    """Base class of operators on workers: `wengert.explain` and `close`."""
 
     def explained(self, args, kwargs, measure):
         self(*args, **kwargs)
@@ -182,8 +182,8 @@ class _OnWorkers(_WithEngine):
         return (self.f(*plain_copy(args), **plain_copy(kwargs)), found) if self.with_value else found
 
     def _planned(self, x, args, kwargs):
-        """Decide for arguments of these shapes, from the time of one evaluation of f."""
-        self.f(*plain_copy(args), **plain_copy(kwargs))  # a compiled function is recorded
+        """Make the plan for arguments of these shapes, from the time of one evaluation of f."""
+        self.f(*plain_copy(args), **plain_copy(kwargs))  # a compiled function is recorded here, not timed
         start = time.perf_counter()
         y = self.f(*plain_copy(args), **plain_copy(kwargs))
         seconds = time.perf_counter() - start
@@ -217,7 +217,7 @@ class JacobianOnWorkers(_OnWorkers, Jacobian):
         Jacobian.__init__(self, f, argnums, value, has_aux, chunk, mode, holomorphic)
         self._divided(engine)
 
-    def __reduce__(self):  # engines are not sent anywhere
+    def __reduce__(self):  # without the engine, which is never sent
         return Jacobian, super().__reduce__()[1]
 
     def _choice(self, x, y):

@@ -30,7 +30,7 @@ class PairwiseSum:
     def add(self, level: int, index: int, value: np.ndarray) -> None:
         """Add the sum of ``2**level`` summands, beginning with summand ``index * 2**level``.
 
-        The array belongs to this object from then on.
+        The array belongs to this object from then on, which may overwrite it.
         """
         while (other := self._nodes.pop((level, index ^ 1), None)) is not None:
             left, right = (other, value) if index & 1 else (value, other)

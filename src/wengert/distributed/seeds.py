@@ -1,8 +1,8 @@
 """Sparse derivatives whose products with the seeds of a colouring are divided among workers: ``workers=``.
 
 Input: a function, and an engine. Output: a `SparseDerivative` that computes batches of seeds in the workers. Batches
-have at most `wengert.sparse.programs.MAX_SHARED_WIDTH` seeds whatever the number of workers, which thus decides nothing
-about the bits. Derivatives that are accumulated directly take one sweep, which is not divided.
+have at most `wengert.sparse.programs.MAX_SHARED_WIDTH` seeds whatever the number of workers, which thus does not affect
+the bits. Derivatives that are accumulated directly take one sweep, which is not divided.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SharedBatches:
         self._is_built = False
 
     def outputs(self, leaves: list, run: Callable) -> list:
-        """Return the outputs of all batches; a batch whose guard failed is the last one."""
+        """Return the outputs of all batches, up to the first one whose guard failed."""
         if self.plan is not None and self.plan.workers:
             given = ((number, leaves) for number in range(self.plan.blocks))
             found = self.engine.in_order(self.kernel, given, self.kernel.program._name)
@@ -77,7 +77,7 @@ class SparseOnWorkers(SparseDerivative):
         self.engine = engine
         self.replayed.f.share = functools.partial(SharedBatches, engine)
 
-    def __reduce__(self):  # engines are not sent anywhere
+    def __reduce__(self):  # without the engine, which is never sent
         return SparseDerivative, super().__reduce__()[1]
 
     def compiled(self, fun: Callable) -> SparseOnWorkers:

@@ -75,7 +75,7 @@ class SumOver:
     def __repr__(self):
         return self.__name__
 
-    def __reduce__(self):  # within another sum, whose workers compute it; engines are not sent anywhere
+    def __reduce__(self):  # to be sent as part of another sum; engines are never sent
         return SumOver, (Compiled(self.f) if self._is_compiled else self.f, self.chunks)
 
     def __call__(self, theta: Any) -> Any:
@@ -183,7 +183,7 @@ class _Tasks:
         self._counts: dict[int, int] = {}  # of tasks in flight, by their first chunk
         self._most = MAX_CHUNKS_PER_TASK
         if isinstance(owner._engine, Here):
-            self._most = 1  # more gain nothing, and chunks that are made one by one take memory
+            self._most = 1  # larger tasks gain nothing here, and hold more chunks in memory
         elif self.total is not None:
             self._most = max(1, min(self._most, self.total // (4 * TASKS_PER_WORKER * owner._engine.count)))
 
@@ -225,8 +225,8 @@ class _Tasks:
 class _Call:
     """One call of a sum: it applies the sum and its derivatives to operands of any level.
 
-    In reverse mode, the first evaluation returns the gradient with the value if the sum is one number; it serves every
-    derivative of first order, and the value of the gradient in derivatives of second order.
+    In reverse mode, the first evaluation returns the gradient with the value if the sum is a scalar.  That gradient is
+    used for every first-order derivative, and as the value of the gradient in second-order derivatives.
     """
 
     def __init__(self, owner: SumOver, kernel: Any):
@@ -250,7 +250,7 @@ class _Call:
         return dispatch.apply(self._row(steps), lowered, (point,), {}, lowered)
 
     def _row(self, steps):
-        """Return the rule of the sum: its derivatives are sums of longer points."""
+        """Return the derivative rule of the sum: its derivatives are sums at longer points."""
 
         def pull(cotangent, y, point):
             m, lead = np.size(y), np.shape(cotangent)[:-1]
@@ -278,7 +278,7 @@ class _Call:
         return vector[: found.size]
 
     def _from_gradient(self, steps, point):
-        """Return a derivative of first order that follows from the known gradient, or None."""
+        """Return a first-order derivative computed from the known gradient, or None."""
         if self._known is None or len(steps) != 1:
             return None
         at, gradient = self._known
@@ -294,7 +294,7 @@ class _Call:
 
 
 def _strong(factors, gradient):
-    """Product with strong zero: a factor of 0 gives 0."""
+    """Multiply with strong zero: a factor of 0 gives 0."""
     with np.errstate(invalid="ignore"):
         return np.where(factors == 0, 0.0, factors * gradient)
 
@@ -335,7 +335,7 @@ def sum_over(f: Callable, chunks: Any, *, workers: Any = None, progress: bool = 
     ValueError
         If results of `f` differ in shape, or there are no chunks.
     concurrent.futures.BrokenExecutor
-        If its own processes died four times during one sum.
+        If the processes that were started for it died four times during one sum.
 
     See Also
     --------
@@ -345,8 +345,8 @@ def sum_over(f: Callable, chunks: Any, *, workers: Any = None, progress: bool = 
 
     Notes
     -----
-    Chunks are added pairwise in a fixed order. A chunk is computed with one BLAS thread, and with programs that have
-    the bits of `f`. So the bits of a result do not depend on the workers, on machines of one type.
+    Chunks are added pairwise in a fixed order. A chunk is computed with one BLAS thread, and compiled programs agree
+    with `f` bit for bit. So on machines of one type, the bits of a result do not depend on the workers.
 
     In reverse mode the value and the gradient of a scalar sum take one pass over the chunks; a Hessian or a product
     with it takes a second one. The Jacobian of a vector takes one pass for each block of rows or columns.

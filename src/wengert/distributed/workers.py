@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-#: kernels that a worker keeps
+#: maximum number of kernels that a worker keeps
 MAX_KERNELS = 16
 
 _kernels: collections.OrderedDict[str, Any] = collections.OrderedDict()
@@ -39,7 +39,7 @@ class Parcel(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A call of a kernel's method ``run``, and the number of the kernel; both are pickled for other processes."""
+    """A call of a kernel's method ``run``; `kernel` and `arguments` are pickled for other processes."""
 
     kernel: Any
     number: int
@@ -75,13 +75,13 @@ def run(task: Task) -> Done | Missing:
 def _arguments(task):
     try:
         return pickle.loads(task.arguments)
-    except Exception as error:  # as when a file that a chunk is mapped to is not there
+    except Exception as error:  # for example, the file that a chunk is mapped to is missing
         error.add_note(f"wengert.distributed: the task that starts at {task.number} cannot be unpickled by a worker")
         raise
 
 
 def portable(error: Exception) -> Exception:
-    """Return the error, or one with the same text if it cannot be sent."""
+    """Return the error, or a `RuntimeError` with the same text if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
@@ -93,7 +93,7 @@ def portable(error: Exception) -> Exception:
 
 
 def held(parcel: Parcel) -> Any:
-    """Return the kernel of a parcel, from this worker's store if it was unpacked before; None if it is not here."""
+    """Return the kernel of a parcel, from this worker's store if possible; None if the parcel has no content either."""
     with _lock:
         kernel = _kernels.get(parcel.key)
         if kernel is None and parcel.version != version():
@@ -123,8 +123,8 @@ def _unpacked(content):
 def start_worker() -> None:
     """Set up a process of our own pool, which ignores Ctrl-C: the driver handles it and ends its workers.
 
-    A worker also ends when its driver has ended without ending it: if that was killed, or interrupted while it started
-    the worker.
+    A worker also ends by itself if its driver ends without ending it, because the driver was killed, or interrupted
+    while it started the worker.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_driver, daemon=True).start()
@@ -194,7 +194,7 @@ def _place_in_file(x):
     if x._mmap is None or x.filename is None or x.mode == "c" or not x.flags.forc:
         return None
     start = np.frombuffer(x._mmap, np.uint8).ctypes.data
-    offset = x.offset - x.offset % mmap.ALLOCATIONGRANULARITY  # that of the file mapping; x may be a slice of it
+    offset = x.offset - x.offset % mmap.ALLOCATIONGRANULARITY  # offset of the file mapping; x may be a slice of it
     return x.filename, x.dtype, offset + x.ctypes.data - start, x.shape, "C" if x.flags.c_contiguous else "F"
 
 
