@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 
 def _action(cls):
-    """Frozen dataclass with a faster constructor, which writes slots directly; schedules create millions of actions."""
+    """Make a frozen dataclass with a fast constructor that sets slots directly; schedules have millions of actions."""
     cls = dataclass(frozen=True, slots=True)(cls)
     names = cls.__slots__
     space = {f"set_{name}": vars(cls)[name].__set__ for name in names}
@@ -110,7 +110,7 @@ class Counts:
 
 
 def count(number, noun) -> str:
-    """Number with a noun, in the plural unless it is 1."""
+    """Format a number with a noun, in the plural unless the number is 1."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
@@ -147,7 +147,7 @@ def simulate(schedule, state_bytes=0, tape_bytes=0, end=None):
             raise ValueError(f"{action}: {problem}")
 
     def run(first, last):
-        """Run steps, and return the step after the last one, which an unknown end may move."""
+        """Run steps; return the step after the last one, which is earlier than `last` if the run ends before."""
         nonlocal current, n, unswept
         require(tape is None, f"steps {tape} are on the tape")
         require(current == first, f"the current state is {current}")

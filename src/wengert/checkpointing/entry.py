@@ -1,6 +1,6 @@
 """Tape entries of checkpointed loops and calls, and their sweeps.
 
-An entry executes the actions of its schedule: the forward run those before the first `Reverse`, each sweep the rest.
+An entry executes the actions of its schedule: those before the first `Reverse` in the forward run, the rest in a sweep.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LoopEntry:
         self.can_move = False
 
     def measured(self, k: int) -> dict:
-        """Bytes of a state with k tangents, of the tape of its first step, and of the work buffers of a sweep."""
+        """Return the bytes of a state with k tangents, of the tape of its first step, and of a sweep's work buffers."""
         steps, recorder = self.steps, self.recorder
         full_state = states.global_generator().get_state()
         before = states.global_rng_state()
@@ -131,7 +131,7 @@ class LoopEntry:
         return current
 
     def pull(self, recorder, entry, seeds, values):
-        """Cotangents of the initial leaves from those of the results."""
+        """Return the cotangents of the initial leaves, given those of the results."""
         steps = self.steps
         seeds = iter(seeds)
         seeds = [next(seeds) if t else None for t in self.is_traced]
@@ -176,7 +176,7 @@ class LoopEntry:
 
 
 class CallEntry(Replay):
-    """A call that is recomputed."""
+    """Tape entry of a call that is recomputed when it is swept."""
 
     def __init__(self, f, args, kwargs):
         name = getattr(f, "__qualname__", repr(f))

@@ -1,7 +1,7 @@
 """Checkpoint schedules for a number of steps that is not known in advance.
 
 Reference for online checkpointing: Wang, Moin and Iaccarino (2009), Minimal repetition dynamic checkpointing algorithm
-for unsteady adjoint calculation. doi:10.1137/080727890. This schedule doubles the distance of checkpoints instead.
+for unsteady adjoint calculation. doi:10.1137/080727890. This schedule instead doubles the distance between checkpoints.
 """
 
 import itertools
@@ -95,7 +95,7 @@ class Online(Schedule):
             taken.remove(slot)
 
     def _gaps(self, kept):
-        """First and last step, slot and schedule of each interval, in the order of sweeping."""
+        """Yield first and last step, slot and schedule of each interval, in the order of sweeping."""
         last, in_ram = self.n, sum(slot < self.ram for _, slot in kept)
         for first, slot in reversed(kept):
             on_disk = slot >= self.ram
@@ -104,7 +104,7 @@ class Online(Schedule):
             last = first
 
     def _gap(self, steps, in_ram, on_disk):
-        """Schedule of an interval while `in_ram` states before it are in memory."""
+        """Return the schedule of an interval while `in_ram` states before it are in memory."""
         free = self.ram - in_ram
         if not self._capacity:
             return Binomial(steps, free, on_disk)

@@ -217,7 +217,7 @@ def measure(step: Callable, state: Any, *, args: tuple = ()) -> dict:
 
 
 def _recorder() -> tuple[Any, int]:
-    """The innermost tape and the number of forward directions around it; None if steps must be unrolled.
+    """Return the innermost tape and the number of forward directions around it; (None, 0) if steps must be unrolled.
 
     A tape is returned only if one reverse-mode derivative is running and it is the innermost one.
     """
@@ -230,7 +230,7 @@ def _recorder() -> tuple[Any, int]:
 
 
 def _schedule(entry, n, k, checkpoints, memory, spill):
-    """Schedule for the user's options; None if there is no limit."""
+    """Return the schedule for the user's options; None if there is no limit."""
     if isinstance(checkpoints, schedules.Schedule):
         if n is None or checkpoints.n != n:
             raise ValueError(f"wengert.loop: the schedule in checkpoints= has {checkpoints.n} steps, the loop {n}")
@@ -252,7 +252,7 @@ def _schedule(entry, n, k, checkpoints, memory, spill):
 
 
 def parse_bytes(name: str, memory: str | int | None) -> int | None:
-    """Return a number of bytes that is given as a number or as text."""
+    """Return a number of bytes, given as a number or as a string such as "50MB"."""
     if memory is None or (isinstance(memory, (int, np.integer)) and not isinstance(memory, bool)):
         return memory
     found = re.fullmatch(r"\s*([0-9.]+)\s*([kMGT]?)(i?)B\s*", memory) if isinstance(memory, str) else None

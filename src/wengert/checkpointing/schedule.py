@@ -73,7 +73,7 @@ def two_level(n, ram, disk):
 
 
 def blocks(n, memory, state_bytes, tape_bytes, work_bytes=0, ram=None, disk=0):
-    """Schedule with the fewest extra steps for states and tapes in `memory`, up to the decrease of a tape capacity.
+    """Schedule with (almost) the fewest extra steps for states and tapes that share `memory`.
 
     Parameters
     ----------

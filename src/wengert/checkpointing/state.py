@@ -203,7 +203,7 @@ def _state_of(generator):
 
 
 def global_generator() -> np.random.RandomState:
-    """NumPy's global generator, used by ``np.random.rand`` and the like."""
+    """NumPy's global generator, used by ``np.random.rand`` and similar functions."""
     return np.random.mtrand._rand
 
 

@@ -100,7 +100,7 @@ class Steps(Replay):
         return self.owned(leaves)
 
     def owned(self, leaves: list) -> list:
-        """Copies of leaves, into which a step may write traced values."""
+        """Return copies of leaves into which a step may write traced values."""
         found = map(states.own, leaves)
         return [var.clean(x) if self.levels and type(x) is np.ndarray and states.is_inexact(x) else x for x in found]
 
@@ -108,7 +108,7 @@ class Steps(Replay):
         return self.cond is None or bool(self.cond(self.form.restore(operands), *self.args))
 
     def collected(self, k: int, operands: list) -> list | None:
-        """Leaves of the item collected after step k - 1; None if there is none."""
+        """Return the leaves of the item collected after step k - 1; None if there is none."""
         if self.collect is None or (not callable(self.collect) and k % self.collect):
             return None
         if not callable(self.collect):
@@ -129,7 +129,7 @@ class Steps(Replay):
         return [np.empty((0, *np.shape(x))) if states.is_number(x) else [] for x in leaves]
 
     def result(self, leaves: list, columns: list | None) -> Any:
-        """Return value of the loop."""
+        """Build the value that the loop returns."""
         state = self.form.restore(leaves)
         if columns is None:
             return state
@@ -176,7 +176,7 @@ class Steps(Replay):
         return StepState(leaves, states.snapshot(self.generators), False)
 
     def operands(self, tail, state: StepState, k: int | None) -> list:
-        """Operands of step k from a current state, traced as in the first run; all untraced if k is None."""
+        """Return the operands of step k from a current state, traced as in the first run; untraced if k is None."""
         found = state.leaves if state.is_own else [own_copy(leaf) for leaf in state.leaves]
         traced = [False] * len(found) if k is None else self.traced_at(k)
         return [
@@ -224,7 +224,7 @@ class Steps(Replay):
         return row
 
     def record(self, recorder, state: StepState, first: int, last: int, rows: list | None) -> tuple[StepState, tuple]:
-        """Like `first_run` for the steps swept first, but keep their tape: tail, entries, inputs and outputs."""
+        """Like `first_run`, for the steps that are swept first, but keep and return their tape."""
         with self.tail(recorder, -1, False) as tail:
             state.is_own = False
             inputs = operands = self.operands(tail, state, first)
@@ -253,7 +253,7 @@ class Steps(Replay):
 
     @staticmethod
     def pulled(tail, inputs, outputs, cotangents):
-        """Cotangents of the leaves at the beginning of a block; None for untraced leaves."""
+        """Return the cotangents of the leaves at the beginning of a block; None for untraced leaves."""
         places = [i for i, x in enumerate(inputs) if is_of(x, tail)]
         back = [None] * len(inputs)
         for i, c in zip(places, pull_tail(tail, [inputs[i] for i in places], outputs, cotangents)):

@@ -17,7 +17,7 @@ C. *Prices.*
    A block reached by k left turns is then worth (p - k) capacity(q). A segment is divided if its parts are worth more
    than its own tape: at each q from a threshold price on that does not depend on k, see `_thresholds`.
    The optimal p is the smallest one at which the tree covers n steps. n lies between the steps covered just below p and
-   at p, `fewest` and `most`, and a segment is divided so that both parts lie between theirs.
+   at p, `fewest` and `most`; a segment is divided so that the same holds for both of its parts.
    With constant capacity this is the binomial schedule of Griewank and Walther, `most` is a binomial coefficient and
    every decision a formula. With capacities that fall by one per slot it is the mixed schedule of Maddison.
    The number of extra steps equals that of dynamic programming, or exceeds it by at most the decrease of a capacity.
@@ -163,7 +163,7 @@ class Blocks(Schedule):
             raise ValueError(_no_state(n, capacities[0]))
         self.n, self.capacities, self.block = n, capacities, min(capacities[0], n)
         thresholds = _thresholds(capacities)
-        # A price has two parts: a row, its integer part, and the rank of its fraction among those of the thresholds.
+        # A price has two parts: its integer part (the row), and the rank of its fraction among those of the thresholds.
         fractions = sorted({threshold % 1 for threshold in thresholds})
         ranks = {fraction: rank for rank, fraction in enumerate(fractions)}
 
@@ -247,7 +247,7 @@ def _thresholds(capacities):
 
 
 def _cover(capacities, divided_from, is_enough):
-    """Rows of covered steps per number of stored states, for increasing prices until `is_enough`."""
+    """Return rows of covered steps per number of stored states, for increasing prices until `is_enough`."""
     rows = [capacities]
     while not is_enough(rows):
         row, left = capacities.copy(), rows[-1]
@@ -259,7 +259,7 @@ def _cover(capacities, divided_from, is_enough):
 
 
 def _costs(rows, divided_from):
-    """Rows of the extra steps of segments that cover as many steps as the rows of `_cover` give."""
+    """Return the extra steps of the segments whose covered steps are the `rows` of `_cover`, in the same layout."""
     costs = [[0] * len(rows[0])]
     for price in range(1, len(rows)):
         row = [0] * len(rows[0])
@@ -271,7 +271,7 @@ def _costs(rows, divided_from):
 
 
 def sweep(tree, first, last, slot, is_kept=False):
-    """Actions that sweep the segment of steps ``first .. last - 1``, whose first state is current.
+    """Yield actions that sweep the segment of steps ``first .. last - 1``, whose first state is current.
 
     ``slot(depth)`` is the slot of the state that is stored while `depth` others of the segment are; with `is_kept` the
     first state is already in ``slot(0)``.
