@@ -17,7 +17,7 @@ _HOMES = {
 __all__ = ["Info", "Multipliers", "defines_root", "fixed_point", "kkt", "linear_solve", "minimum", "root"]
 
 
-if not TYPE_CHECKING:  # with a `__getattr__` every name would seem to exist
+if not TYPE_CHECKING:  # a `__getattr__` would make type checkers accept any name
 
     def __getattr__(name):
         if name not in _HOMES:

@@ -1,7 +1,7 @@
 """Minima under bounds and constraints, by the Karush-Kuhn-Tucker conditions of the active set.
 
 The input is a problem, to minimise phi(x) subject to low <= x <= high and low_i <= c_i(x) <= high_i, and a point near
-its solution.  `identify` finds the active set and the multipliers; `Problem.conditions` makes them equations for
+its solution.  `identify` finds the active set and the multipliers; `Problem.conditions` turns them into equations for
 `wengert.implicit.theorem`.
 Variables at an active bound are eliminated, and the other active constraints are equations with multipliers ::
 
@@ -50,10 +50,10 @@ ROUNDING = 1e-10
 #: singular values, and components of unit vectors, below this count as zero: the rows are linearly dependent
 DEPENDENT = 1e-10
 
-#: relative weights below this are zero in a combination of constraints
+#: relative weights below this count as zero in a combination of constraints
 INSIDE = 1e-7
 
-#: components below this fraction of the largest component of x count as that large in the relative correction
+#: in the relative correction, components of x count as at least this fraction of the largest component
 SCALE_FLOOR = 1e-3
 
 #: maximum number of changes of the active set
@@ -93,7 +93,7 @@ class Conditions:
 
 @dataclass
 class Solution:
-    """Active set of a solution, and the unknowns of its conditions: as found, and as improved by Newton's method.
+    """Active set of a solution, and the unknowns of its conditions: as `found`, and as `improved` by Newton's method.
 
     `side` has an element for each variable, followed by one for each constraint: -1 at the lower limit, 1 at the upper
     limit, otherwise 0. `correction` is the largest relative change of x by Newton's method.
@@ -109,11 +109,11 @@ class WeaklyActive(NonSmoothError):
     """It is undecided whether a constraint is active: its multiplier is zero, and the solution may have a kink.
 
     The minimum value is differentiable nevertheless, since the multipliers are unique: by the envelope theorem its
-    derivative is that of the Lagrangian (Bonnans and Shapiro 2000, section 4.3), but if the minimum is not isolated,
-    only with respect to the limits of a convex problem.
+    derivative is that of the Lagrangian (Bonnans and Shapiro 2000, section 4.3).  If the minimum is not isolated, this
+    holds only for derivatives with respect to the limits of a convex problem.
 
-    With `is_affine`, the minimum value is an affine function of the limits near these: it is piecewise linear, and has
-    derivatives of every order.
+    With `is_affine`, the minimum value is a piecewise linear function of the limits and affine near their current
+    values, so that it has derivatives of every order.
     """
 
     def __init__(self, message: str, solution: Solution, is_isolated: bool, is_affine: bool = False):
@@ -257,8 +257,8 @@ def identify(problem: Problem, x: np.ndarray, on_singular: str) -> Solution:
 def weak_vertex(problem: Problem, x: np.ndarray) -> WeaklyActive | None:
     """Return why the solution of a linear program has no derivative at a vertex that is one of several solutions.
 
-    The multipliers are unique if as many constraints as variables are active, with independent gradients. None if this
-    is not so, or if all multipliers of inequalities are positive.
+    The multipliers are unique if as many constraints as variables are active, with independent gradients. Returns None
+    if that is not so, or if all multipliers of inequalities are positive.
     """
     plain = _Plain(problem, x)
     slope, jacobian = plain.slope(x), plain.jacobian(x)
@@ -287,10 +287,10 @@ def weak_vertex(problem: Problem, x: np.ndarray) -> WeaklyActive | None:
 def degenerate_vertex(problem: Problem, x: np.ndarray) -> Solution | None:
     """Return a basis of the active constraints at a vertex of a linear program where more than n of them meet.
 
-    None if at most n constraints are active, or if there is no derivative. The solution has a derivative if it is
-    unique and every traced active constraint is independent of all others: then these stay consistent as it moves, and
-    their multipliers stay positive. Such a constraint belongs to every basis, so that the equations of any basis
-    determine the derivative. The derivative of the value is theirs too.
+    Returns None if at most n constraints are active, or if there is no derivative. The solution has a derivative if it
+    is unique and every traced active constraint is independent of all others: the others then stay consistent as it
+    moves, and their multipliers stay positive. Such a constraint belongs to every basis, so that the equations of any
+    basis determine the derivative of the solution, and that of the value.
     """
     plain = _Plain(problem, x)
     slope, jacobian, nearest, active = plain.at_solution(x)
@@ -320,10 +320,10 @@ def degenerate_vertex(problem: Problem, x: np.ndarray) -> Solution | None:
 def moving_limits(problem: Problem, x: np.ndarray) -> WeaklyActive | None:
     """Return why the solution of a linear program has no derivative, if its value has one in the traced limits.
 
-    The value is a piecewise linear function of the limits. It has a derivative if the multipliers of the traced ones
-    are the same in all solutions of the dual program, which those of one primal solution are: a linear function of
-    them with weights in general position then has the same largest and least value. None if it has no derivative, or if
-    as many constraints as variables are active, with independent gradients.
+    The value is a piecewise linear function of the limits. It has a derivative if the multipliers of the traced limits
+    are the same in all solutions of the dual program, which involve only the constraints active at `x`. The test is
+    that a linear function of these multipliers, with generic weights, has equal maximum and minimum. Returns None if it
+    fails, or if as many constraints as variables are active, with independent gradients.
     """
     from scipy.optimize import linprog
 
@@ -358,7 +358,7 @@ def moving_limits(problem: Problem, x: np.ndarray) -> WeaklyActive | None:
 
 
 def _basis(rows, order):
-    """Return the indices of rows that are a basis, taken in an order of preference."""
+    """Return the indices of rows that form a basis, chosen in the given order of preference."""
     basis: list = []
     space = np.zeros((0, rows.shape[1]))
     for i in order:

@@ -1,4 +1,4 @@
-"""Lower and upper limits that coincide: a derivative exists only if they are one value and so move together."""
+"""Checks lower and upper limits that coincide: a derivative exists only if both are one value and move together."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def linear_solve(
     ConvergenceError
         If the relative residual of a solution exceeds 1e-6, also if `symmetric` is wrongly true.
     SingularJacobianError
-        If a matrix without your own solver is singular, in a derivative.
+        If a derivative is requested and a matrix without your own solver is singular.
 
     See Also
     --------
@@ -68,8 +68,8 @@ def linear_solve(
 
     Notes
     -----
-    A derivative takes one more solution for each direction. A second one corrects the error of the first, so that a
-    solver with a tolerance of 1e-8 gives derivatives to rounding.
+    A derivative takes one more solve for each direction. A second solve corrects the error of the first, so that a
+    solver with a tolerance of 1e-8 gives derivatives that are accurate up to rounding.
 
     References
     ----------

@@ -46,7 +46,7 @@ __all__ = ["NotConverged", "Part", "recorded", "sliced"]
 #: relative Newton correction below which a solver that reports failure has found the solution
 CONVERGED_CORRECTION = 1e-6
 
-#: maximum number of unknowns in a program: with a dense Jacobian, and where the solver may use a sparse one
+#: maximum number of unknowns in a program: with a dense Jacobian, and with a solver that can use a sparse one
 MAX_UNKNOWNS, MAX_SPARSE_UNKNOWNS = 500, 100_000
 
 _FLOAT, _COMPLEX = np.dtype(float), np.dtype(complex)
@@ -274,7 +274,7 @@ class Recorded(Equations):
 
 
 def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, shape: tuple, polish: Any) -> tuple:
-    """Append the solution of ``equations(x) = 0`` to the recording as an instruction, by a solver as in `Solved`.
+    """Append an instruction to the recording that solves ``equations(x) = 0`` by `solve`, a solver as in `Solved`.
 
     `equations` maps an array of the given shape, or a scalar, to the same, and may read traced values; the starts are
     scalars and arrays of that shape, possibly traced. `name` is that of the function in error messages, and `polish` is
@@ -346,7 +346,7 @@ class _Slices:
         return [_plain_float(self.around.value(v)) for v in self.leaves]
 
     def evaluated(self, call, first):
-        """Evaluate a call at plain values, again if another path adds leaves."""
+        """Evaluate a call at plain values; repeat it if another path adds leaves."""
         while True:
             try:
                 return np.array(call(*first, *self.leaf_values()))[()]
@@ -390,7 +390,7 @@ class _Slices:
 
 
 def program_of(around: Any, name: str, listing: Listing, inputs: tuple) -> Program:
-    """Return the program of an IR that was traced within a recording, with the options of the latter."""
+    """Return the program of an IR that was traced within a recording, with the options of the recording."""
     listing = pipeline.run("trace", listing, pipeline.Options(around.exact, disabled=around.disabled)).code
     made = Program(name, listing, Form(inputs, {}), Result(Slot(0)), around.exact, [*inputs])
     made._disabled = around.disabled
@@ -472,7 +472,7 @@ class Part:
         for dtype, shape in types:
             own = (*shape, 2) if dtype == _COMPLEX else shape
             v = found.part(x, (8 * place, own, c_strides(own, 8)), _FLOAT)
-            if dtype == _COMPLEX:  # a copy, whose numbers are aligned
+            if dtype == _COMPLEX:  # through an aligned copy
                 v = found.place(-1, (0, own, c_strides(own, 8)), v, (_FLOAT, own, None))
                 v = found.part(v, (0, shape, c_strides(shape, 16)), _COMPLEX)
             given.append(v)

@@ -29,7 +29,7 @@ F = TypeVar("F", bound=Callable)
 #: relative tolerance of x for SciPy's solvers
 _TOLERANCE = 1e-12
 
-#: maximum relative Newton correction of a root at which SciPy's solver reports no progress
+#: a point where SciPy's solver reports no progress is a root if its relative Newton correction is at most this
 _ROUNDING = 1e-8
 
 
@@ -333,7 +333,7 @@ _RECORDED = [
 
 
 def _hybr(value, slopes, x0):
-    """SciPy's hybrid method as a program calls it, see `wengert.implicit.recorded.Solved`."""
+    """Run SciPy's hybrid method, in the form that programs call; see `wengert.implicit.recorded.Solved`."""
     from scipy import optimize
 
     shape = np.shape(x0)
@@ -393,7 +393,7 @@ class Hybr:
 
 
 class _Steffensen(Hybr):
-    """SciPy's Steffensen iteration, or if it fails a root of x - T(x)."""
+    """SciPy's Steffensen iteration; if that fails, solves x - T(x) = 0 as `Hybr` does."""
 
     def __call__(self, T, x0):
         from scipy import optimize

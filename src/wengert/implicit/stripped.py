@@ -1,6 +1,6 @@
 """Find and replace traced values in functions: in closure cells and defaults, objects and containers.
 
-`stripped` puts plain values in their place: iterations of a solver, and the Jacobian at a solution, need no others.
+`stripped` puts plain values in their place, which suffice for solver iterations and for the Jacobian at a solution.
 If a traced value is held elsewhere, the function runs under the derivative, which is slower.
 `Abstracted` makes the traced values arguments of the function, as closure conversion does.
 """
@@ -42,23 +42,23 @@ def stripped(x: Any, memo: dict | None = None) -> Any:
 
 
 class Slot:
-    """Stands for a traced value in a function."""
+    """Placeholder for a traced value in a function."""
 
     __slots__ = ()
 
 
 class _Abstraction(dict):
-    """Memo of `stripped` that puts a slot in place of each traced value, appended to those that are known.
+    """Memo of `stripped` that replaces each traced value by a slot; new slots are appended to `slots`.
 
-    While a program is recorded, copies of functions run, with names that end with the recording; they get their own
-    names back, so that a replay reads the current values. With `is_frozen`, functions get cells of their own, so that
-    they keep the values of variables that change later.
+    While a program is recorded, copies of functions run under names that exist only during the recording; here they get
+    their original names back, so that a replay reads the current values. With `is_frozen`, functions get new cells, so
+    that later changes of variables do not affect them.
     """
 
     def __init__(self, slots: list, values: list, is_frozen: bool):
         self.slots, self.values, self.is_frozen = slots, values, is_frozen
         self.cells: dict[int, tuple] = {}  # new cells by the identity of the old ones
-        self.count = 0  # places where slots stand
+        self.count = 0  # number of places that hold slots
         plan = running_plan.get()
         own = () if plan is None else (*plan.names.values(), *(alias.name for alias in plan.own.values()))
         self.names = {name: public(name) for name in own}
@@ -115,7 +115,7 @@ _DATA = frozenset((Slot, bool, int, float, complex, str, type(None), np.float64,
 
 
 class Template:
-    """A function and its arguments with slots, made from those with traced values."""
+    """A function and its arguments, with slots in place of traced values."""
 
     def __init__(self, f: Any, args: tuple, memo: Any):
         self.f, self.args, self.slots = stripped(f, memo), stripped(args, memo), memo.slots
@@ -220,7 +220,7 @@ _EMPTY = types.CellType()
 
 def _object(x, memo):
     if type(memo) is _Abstraction and not (_slots(type(x)) and not hasattr(type(x), "_wengert_whole")):
-        x = original(x)  # the object of a proxy; an object with slots that f created is not a proxy
+        x = original(x)  # the object behind a proxy; an object with slots that f created is not a proxy
     space = getattr(x, "__dict__", {})
     slots = [name for name in _slots(type(x)) if hasattr(x, name)]
     values = _changed([*space.values(), *[getattr(x, name) for name in slots]], memo)
@@ -239,7 +239,7 @@ def _object(x, memo):
 
 
 def _slots(kind):
-    """Return the attributes of a class that are slots, for which it has descriptors."""
+    """Return the names of the ``__slots__`` attributes of a class and its bases."""
     return [
         name
         for base in kind.__mro__

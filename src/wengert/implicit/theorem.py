@@ -58,7 +58,7 @@ MAX_NEWTON_STEPS = 8
 #: relative correction of x below which a Newton step reuses the factorisation of J
 REUSE_CORRECTION = 1e-9
 
-#: elements of the gradient above this size at a point without curvature tell that the objective may be unbounded
+#: at a point without curvature, gradient elements above this size mean that the objective may be unbounded
 MIN_SLOPE = 1e-4
 
 #: the limits of `wengert.program.roots.equations.Bound.settled`
@@ -126,7 +126,7 @@ def is_recorded() -> bool:
 
 
 def check_replayable(name: str, reason: str = "runs a solver, which a replay would skip") -> None:
-    """Raise if a program is being recorded, which the function of this name cannot be for a reason."""
+    """Raise if a program is being recorded: `name` is the function that cannot be recorded, and `reason` says why."""
     if running.get() and is_recording():
         from wengert.program.tracing.refusals import NotReplayable
 
@@ -198,7 +198,7 @@ def implicit(
 ) -> tuple[Any, Info | None]:
     """Make the solution `x` of ``residual(x, *args) = 0`` a function of every traced value that `residual` reads.
 
-    It returns the same bits, or `x` itself if `residual` reads no traced value, and an `Info` or None.
+    Returns a value with the bits of `x`, or `x` itself if `residual` reads no traced value; and an `Info` or None.
 
     `residual` returns as many equations as there are unknowns; traced values may be in `args` or read from outside. `x`
     is the scalar or array of floats that a solver found, untraced. `name` is that of the function in error messages,
@@ -253,7 +253,7 @@ def solved_once(residual: Callable, at: Any, factor: Any, name: str) -> Any:
 def information(
     residual: Callable, x: Any, args: tuple, name: str, jac: Any, linsolve: Any, symmetric: bool = False
 ) -> Info:
-    """Return the information of `implicit`, outside derivatives."""
+    """Return the `Info` of a solution, outside derivatives."""
     at = _as_floats(x, name)
     equations = Equations(residual, args, np.shape(at), name, jac, linsolve, symmetric, False)
     correction, factor = equations.correction(at)
@@ -324,13 +324,13 @@ class Equations:
         self.elementwise = elementwise or shape == ()
 
     def __call__(self, x):
-        """Residual, with the running derivatives."""
+        """Return the residual, with the running derivatives."""
         x = x if var.is_var(x) or not self.shape else var.clean(np.array(x))
         r = rebound(self.residual)(x, *self.args)
         return self._shaped(dispatch.from_list(r))
 
     def value(self, x):
-        """Residual at plain values."""
+        """Return the residual at plain values."""
         return self._shaped(np.asarray(self._value(np.array(x)[()], *self.plain_args)))
 
     def solved(self, factor, r):
@@ -338,7 +338,7 @@ class Equations:
         return np.reshape(factor.solve(np.reshape(r, (1, -1))), self.shape)[()]
 
     def linearised(self, x):
-        """Residual and the inverse of its Jacobian."""
+        """Return the residual and the inverse of its Jacobian."""
         if self.elementwise and not callable(self.jac):
             y, slopes = _plain_stripped(JVP(self.plain_residual))(x, np.ones_like(x), *self.plain_args)
             factor = Diagonal(np.asarray(slopes))
@@ -349,12 +349,12 @@ class Equations:
         return self._shaped(np.asarray(y)), self._factor(jacobian)
 
     def correction(self, x) -> tuple[float, Any]:
-        """Newton correction relative to x, and the inverse of the Jacobian."""
+        """Return the Newton correction relative to x, and the inverse of the Jacobian."""
         y, factor = self.linearised(x)
         return (_relative(self.solved(factor, y), _scale(x, factor)) if factor.rcond != 0 else np.inf), factor
 
     def jacobian(self, x):
-        """Residual and its Jacobian as an array, a sparse array or a linear operator."""
+        """Return the residual and its Jacobian as an array, a sparse array or a linear operator."""
         if callable(self.jac):
             return self.value(x), plain_function(self.jac)(x, *self.plain_args)
         if self.jac == "matrix_free" or (self.jac == "auto" and self.linsolve != "lu" and self.n > MAX_DENSE_UNKNOWNS):
@@ -446,13 +446,13 @@ def _scale(x, factor):
 
 
 def _relative(step, scale) -> float:
-    """Largest component of a step relative to x."""
+    """Return the largest component of a step relative to `scale`."""
     with np.errstate(over="ignore"):
         return float((np.abs(step) / scale).max())
 
 
 def _determined(equations, x, y, factor, step, scale):
-    """Whether the values of the residual confirm that the equations determine x; elementwise for independent equations.
+    """Return whether residual values confirm that the equations determine x; elementwise for independent equations.
 
     The residual must follow its linearisation over some step that exceeds rounding errors, and over the Newton step if
     that is larger.
