@@ -67,7 +67,7 @@ class Builder:
         return [times, *given[:q], *own[:q], *given[q:], *own[q:]]
 
     def active(self, wanted):
-        """Return whether adjoints are needed: of the initial states (also for the start time), and of each parameter."""
+        """Return whether adjoints of initial states (also for the start time) and of each parameter are needed."""
         count, q = len(self.integration.shapes), self.integration.system.copies
         places = {self.positions[j] - self.first - 1 for j in wanted}
         start = any(k < q for k in places)
