@@ -1,6 +1,6 @@
 """A call of kernels: finds the batched arguments and transfers data to and from the device.
 
-Host arrays are transferred in chunks; each chunk is copied while the one before is computed.
+Host arrays are transferred in chunks; each chunk is copied while the previous one is computed.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def _has_fixed_jumps(code, has_branches):
 def _functions_of_time(code, values):
     """Return those of `values`, given in program order, that depend only on the first element of x, the time."""
     found: set = set()
-    starting = set(code.inputs)  # x, and views that start as x does
+    starting = set(code.inputs)  # x, and views of its first elements
     for v in values:
         given = operands(code, v)
         if v in starting or (code.op[v] == Op.VIEW and given[0] in starting and _is_start(code, v)):

@@ -41,7 +41,7 @@ class Events:
     functions : list of Program
         Event functions of ``x = [t, y, p]``, with results of shape (1,).
     limits, directions : list of float
-        As in SciPy: the number of events after which the integration ends, or infinity; the sign of the rate, or 0.
+        As in SciPy: number of events after which the integration ends, or infinity; required sign of the rate, or 0.
     counts : list of int
         Number of events of each function; None until the first call sets them.
     taken : int
@@ -171,7 +171,7 @@ class Limited:
         return np.array(given[0]) if self.order < 2 else np.zeros(self.shape)
 
     def _begin(self, call, count):
-        """Return IR with `count` inputs, the result and the operands; those inputs; and the arguments of the call."""
+        """Return IR with the inputs `count` directions, result and operands; these directions; and the arguments."""
         made = Listing()
         total = count + 1 + sum(type(x) is Operand for x in call.args)
         inputs = [made.input((_FLOAT, self.shape, None)) for _ in range(total)]

@@ -476,7 +476,7 @@ cdef class Explicit(Stepper):
 
 
 cdef inline double larger_norm(double found, double tangents) noexcept nogil:
-    """Return the larger of the norms of the errors of state and tangents; NaN if the first one is."""
+    """Return the larger of the error norms of state and tangents; NaN if the former is NaN."""
     return found if found != found else fmax(found, tangents)
 
 

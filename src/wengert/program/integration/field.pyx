@@ -156,7 +156,7 @@ cdef class Field:
         return found
 
     def at(self, double[::1] times, double[:, :, ::1] states):
-        """Return the slopes at times and states, both of shape (copies, len(times), states)."""
+        """Return the slopes at the given times; slopes and states have the shape (copies, len(times), states)."""
         cdef cnp.ndarray found = np.empty((len(times), self.copies, self.states))
         cdef cnp.ndarray rows = np.ascontiguousarray(np.swapaxes(states, 0, 1))
         cdef Py_ssize_t i

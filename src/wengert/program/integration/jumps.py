@@ -44,9 +44,9 @@ def moves(f: Callable, g: Callable, pair: tuple[float, float]) -> bool:
 
 
 def difference(size: np.ndarray) -> Callable:
-    """Return a function that measures the difference between two vectors in units of a significant one, for `bisected`.
+    """Return a function for `bisected` that measures the difference of two vectors in units of a significant one.
 
-    It is the largest difference of an element, relative to `size`, the magnitudes of the elements.
+    It takes the largest difference of an element, relative to `size`, the magnitudes of the elements.
     """
 
     def step(y, z, near=0.0):

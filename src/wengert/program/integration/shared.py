@@ -26,7 +26,7 @@ from wengert.program.program import Program
 #: number of systems that are kept, and largest size of a key in bytes
 MAX_SYSTEMS, MAX_KEY = 16, 1_000_000
 
-#: the latest integrations, whose results and steps others with the same system may use
+#: the latest integrations, kept alive so that calls with the same system can reuse their results and steps
 _recent: deque = deque(maxlen=2)
 
 _systems: OrderedDict = OrderedDict()
@@ -61,7 +61,7 @@ def shared_system(program: Program, states: int, record: Callable | None = None)
 
 
 def shared_integration(system: System, shapes: list, *options: Any) -> Integration:
-    """Return the integration of these arguments: the existing one while it is in use; see `Integration`."""
+    """Return the existing integration with these arguments if it is still in use, else a new one; see `Integration`."""
     method, settings, *others = options
     if method == methods.SWITCHING:  # which of its methods it uses depends on earlier calls
         return Integration(system, shapes, *options)

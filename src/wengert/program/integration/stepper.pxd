@@ -19,7 +19,7 @@ cdef class Stepper:
     cdef Py_ssize_t kept_size       # size of a stored state: without a tangent that only controls the steps
     cdef Py_ssize_t highest         # the highest order of a tangent
     cdef cnp.ndarray rtol, atol, times, ends
-    cdef public object monitor      # told of each step, see `Stepper.watched`; or None
+    cdef public object monitor      # called after each step, see `Stepper.watched`; or None
     cdef readonly list doubtful     # steps in which the right-hand side may jump, see `Stepper.doubt`; or None
     cdef int doubted                # number of further steps to note
     cdef bint is_rough              # whether the only tangent serves only for step-size control

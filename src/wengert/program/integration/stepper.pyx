@@ -152,11 +152,11 @@ cdef class Stepper:
         return self.t1 if self.direction * (new - self.t1) > 0 else new
 
     cdef double magnitude(self, const double *x, Py_ssize_t i) noexcept nogil:
-        """Return the absolute value of a state, of which `i` is the real or the imaginary part if it is complex."""
+        """Return the absolute value of state `i`, or of the complex state of which `i` is a part."""
         return hypot(x[i], x[i ^ 1]) if self.is_complex else fabs(x[i])
 
     cdef double norm(self, const double *error, const double *y, const double *new) noexcept nogil:
-        """Return the root mean square of an error relative to the tolerances; without `new`, those at `y`."""
+        """Return the RMS norm of an error relative to the tolerances at `y` and `new`, which may be NULL."""
         cdef const double *rtol = <const double *>cnp.PyArray_DATA(self.rtol)
         cdef const double *atol = <const double *>cnp.PyArray_DATA(self.atol)
         cdef double total = 0.0
@@ -212,7 +212,7 @@ cdef class Stepper:
         return 0
 
     cdef bint watched(self, double t, double new, const double *y) except -1:
-        """Tell the monitor of a step from t to `new`, at which the state is y; return whether the integration ends.
+        """Call the monitor after a step from t to `new`, where the state is y; return whether the integration ends.
 
         ``monitor(stepper, t, new, y)`` may call ``stepper.at(time)`` for times within the step.
         """

@@ -210,7 +210,7 @@ class System:
         return self._derived.get("pattern") or self.jacobian()[1]
 
     def places(self, pattern: Pattern) -> np.ndarray | None:
-        """Return the places of nonzeros among those of all branches; None if these are the same.
+        """Return the positions of a branch's nonzeros among those of all branches; None if both are the same.
 
         Raises
         ------

@@ -34,7 +34,7 @@ cdef class Template:
 cdef class Arguments:
     cdef list templates
     cdef tuple names
-    cdef bint are_leaves            # all arguments are leaves passed by position
+    cdef bint are_leaves            # whether all arguments are leaves passed by position
 
     cdef bint take_leaves(self, PyObject **args, Py_ssize_t count) except -1
     cdef bint take(self, tuple args, dict kwargs, list leaves, list operands) except -1

@@ -169,7 +169,7 @@ cdef class Arguments:
         return found
 
     cdef bint take_leaves(self, PyObject **args, Py_ssize_t count) except -1:
-        """Check positional arguments that are leaves."""
+        """Return whether positional arguments, all of them leaves, pass the guards."""
         cdef Py_ssize_t i
         if not self.are_leaves or count != len(self.templates):
             return False
@@ -179,7 +179,7 @@ cdef class Arguments:
         return True
 
     cdef bint take(self, tuple args, dict kwargs, list leaves, list operands) except -1:
-        """Check arguments and append their leaves; see `Template.take`."""
+        """Return whether arguments pass the guards, and append their leaves; see `Template.take`."""
         cdef Py_ssize_t i = 0
         if PyTuple_GET_SIZE(args) + len(kwargs) != len(self.templates) or len(kwargs) != len(self.names):
             return False

@@ -49,7 +49,7 @@ cdef int32_t kind_of(Definitions ssa, cnp.ndarray y) except -1:
 
 
 cdef int32_t kind_of_doubles(Definitions ssa, cnp.ndarray y) except -2:
-    """Return the type id of a result of doubles; -1 for other types."""
+    """Return the type id of a float64 result; -1 for other dtypes."""
     if y is None:
         return SCALAR
     return kind_of(ssa, y) if y.dtype == DOUBLE else -1
@@ -371,7 +371,7 @@ def lower_bincount(Definitions ssa, list args, list values, Node node):
 
 
 cdef int32_t emit_call(Definitions ssa, compute, row, args, kwargs, list values, y) except -1:
-    """Emit a call; `y` shows the type of its result, None for a scalar."""
+    """Emit a call; `y` is an array with the type of its result, or None for a scalar."""
     ssa.code.calls.append(Call(compute, args, kwargs, values, row))
     kind = SCALAR
     if y is not None and is_in_order(y):

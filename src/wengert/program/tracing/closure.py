@@ -2,8 +2,8 @@
 
 `scan` finds everything that f can read.  Each *place* that holds data (scalars, arrays, small containers) is read at
 every call; functions, classes and objects are compared by identity, other containers item by item, and a change
-triggers a new scan.  While tracing, f runs as a copy whose places yield operands: names are renamed to private ones,
-cells and defaults are copied, and attributes become descriptors of a proxy object.  A place that no copy can reach is
+triggers a new scan.  While tracing, f runs as a copy whose places yield operands: globals get private names, cells and
+defaults are copied, and attributes become descriptors of a proxy object.  A place that no copy can reach is
 compared by value, as part of the cache key.
 One observed run of f finds reads that the scan cannot watch; if there are any, f is not compiled.
 After that run, the scan enters only the code that ran: as long as nothing that this code reads has changed, the same
@@ -146,7 +146,7 @@ class Captures:
     ran : frozenset or None
         Keys of the code that may run; None if all code that f reaches is scanned, as with derivative rules.
     is_cut : bool
-        Whether f reaches more functions than are scanned before it has run.
+        Whether f reaches more functions than `limit`.
     is_bare : bool
         Whether f reads no data and reaches nothing that must be copied, so that f itself is traced.
     """

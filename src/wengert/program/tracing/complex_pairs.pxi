@@ -62,7 +62,7 @@ def _power(Listing code, tuple x, tuple y):
 
 
 def _exponential(Listing code, tuple x):
-    """Apply exp(re) as two factors exp(re / 2): exp(re) may overflow where a part is finite or 0."""
+    """Apply exp(re) as two factors exp(re / 2): exp(re) may overflow if a part of the result does not."""
     cdef int32_t root = real(code, EXP, real(code, WG_MULTIPLY, code.constant(0.5), x[0]))
     return (real(code, WG_MULTIPLY, real(code, WG_MULTIPLY, root, real(code, COS, x[1])), root),
             real(code, WG_MULTIPLY, real(code, WG_MULTIPLY, root, real(code, SIN, x[1])), root))

@@ -8,7 +8,7 @@ cdef int MAX_VIEWS = 8
 
 
 cdef list numbered(args, list arrays):
-    """Replace operands among arguments by their arrays of indices, and other items of a sequence by -1."""
+    """Replace operands in arguments by their index arrays; in sequences, replace other items by arrays of -1."""
     cdef list found = []
     for x in args:
         if type(x) is Operand:
@@ -24,8 +24,8 @@ cdef list numbered(args, list arrays):
 cdef list regular_pieces(where, firsts):
     """Cut an array of element indices into rectangular pieces with constant strides.
 
-    Each piece is the index of its source array, the view of the source, and the view of the result that it fills.
-    Returns None if there are too many pieces, or elements from outside the arrays.
+    Each piece is a tuple: index of its source array, view of the source, and view of the result that it fills.
+    Returns None if there are too many pieces, or elements that come from none of the arrays.
     """
     cdef list cuts = [], found = []
     least = where.min()

@@ -83,7 +83,7 @@ cdef class Observer:
 
 @cython.final
 cdef class Watch:
-    """While entered, detects whether any of given code objects runs in this thread.
+    """While entered, detects whether any of the given code objects runs in this thread.
 
     `idle` maps the id of a code object to its function.  Before such a function f runs, ``refuse(f)`` is called,
     which raises an error.

@@ -1,6 +1,6 @@
 """Copies a function such that the copy reads operands in place of its captured state.
 
-Names are renamed to private ones, cells and defaults are copied, and attributes become descriptors of a proxy object.
+Globals get private names, cells and defaults are copied, and attributes become descriptors of a proxy object.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ def operands_of(value: Any) -> list:
 
 
 def fill(value: Any, operands: Iterator) -> Any:
-    """Copy a value, replacing its leaves, in the order of `key_of`, by operands."""
+    """Copy a value with its leaves replaced by `operands`, in the order of `key_of`."""
     return mapped(value, lambda x: next(operands) if _is_leaf(x) else x)
 
 

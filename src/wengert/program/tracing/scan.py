@@ -10,7 +10,7 @@ Invariants
   Code that was not scanned is detected by running the function under `observer.Observer`.
 - The user's objects are only read, and none of their code runs.
 - A place that f may read through an object that is not copied for a trace, such as a set, is *pinned*: its value is
-  part of the cache key, since the trace takes it for a constant.
+  part of the cache key, since the trace treats it as a constant.
 
 A call costs time linear in the watched state, which `MAX_OBJECTS`, `MAX_ITEMS` and `MAX_BYTES` bound.
 """
@@ -557,7 +557,7 @@ class Scan:
             self.visit_object(x)
 
     def visit_shelf(self, value):
-        """Visit a container: by its places if they are few, else by the identity of all items."""
+        """Visit a container: watch its places if they are few, else the identities of all items."""
         is_map, is_fixed = isinstance(value, dict), isinstance(value, (tuple, frozenset))
         if is_map:
             keys = tuple(dict.keys(value))

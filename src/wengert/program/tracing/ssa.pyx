@@ -309,7 +309,7 @@ cdef class Definitions:
         return self.plain(node.saved)       # the tape was rolled back, so `saved` holds the written constant
 
     cdef int32_t passive(self, int32_t value) except -1:
-        """Return a value without derivative inside a passive block, else the value itself."""
+        """Return the value itself, but inside a passive block a copy that carries no derivative."""
         return emit(self.code, STOP, value, -1, -1, self.code.kinds[value]) if self.is_passive else value
 
     # ------------------------------------------------------------------------------------------ constants

@@ -165,7 +165,7 @@ cdef int set_step(Machine vm, Py_ssize_t i, tuple given) except -1:
 
 
 cdef int add_buffers(Machine vm, Workspace w, wg_space *space) except -1:
-    """Allocate the buffers that each thread of a run needs for itself."""
+    """Allocate the buffers that are private to each thread of a run."""
     space.scratch = w.doubles(vm.chunks * WG_CHUNK_APART)
     space.chunk = <double **>w.doubles(vm.pointers + 1)
     space.index = <Py_ssize_t *>w.doubles(vm.axes)

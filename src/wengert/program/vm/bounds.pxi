@@ -1,7 +1,7 @@
 # Bounds checks, included by machine.pyx: a debug build (WG_DEBUG) checks each VM instruction before it first runs.
 #
 # After lowering, all addresses that the VM computes are known: slots by their index, elements by offset and strides.
-# The only exception are the indices of a GATHER, which are a constant that ir/verify.py checks.
+# The only exceptions are the indices of a GATHER, which are constant and checked by ir/verify.py.
 
 
 cdef class Bounds:

@@ -7,7 +7,7 @@ POWERS = {1.0: WG_POSITIVE, 2.0: WG_SQUARE, 3.0: CUBE, 4.0: FOURTH, 0.5: ROOT, -
 #: reductions over axes, and their codes in WG_M_FOLD
 cdef dict FOLD_CODES = {"sum": 0, "max": 1, "min": 2}
 
-cdef int MAX_STORES = 64            # consecutive stores to one array that are compared for overlap
+cdef int MAX_STORES = 64            # maximum number of consecutive stores to one array that are compared for overlap
 
 
 cdef int find_powers(Lowering low) except -1:

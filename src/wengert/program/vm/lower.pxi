@@ -162,7 +162,7 @@ cdef class Lowering:
         return self.exact or op == WG_ERFC or not (of_numbers or wg_is_vector_code(op) or not self.has_loop(op))
 
     cdef int array_at(self, Allocation alloc, Py_ssize_t first) except -1:
-        """Return the index under which arrays that start at this offset are addressed."""
+        """Return the index, in the table of addresses, of arrays that start at this offset."""
         key = alloc.number, first
         found = self.arrays.get(key)
         if found is None:

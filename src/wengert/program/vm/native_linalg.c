@@ -146,7 +146,7 @@ WG_KERNEL(wg_cholesky) {
 }
 
 /* S = L^-T P L^-1 with P the symmetric matrix whose lower triangle is that of L^T tril(G), halved: see rules/factors.py.
- * Parameters: number of directions, order, number of factors (1 or as many). */
+ * Parameters: number of directions, order, number of factors (1, or one per direction). */
 WG_KERNEL(wg_cholesky_adjoint) {
     const int64_t count = call->params[0], n = call->params[1];
     const double *l = (const double *)in[0], *g = (const double *)in[1];

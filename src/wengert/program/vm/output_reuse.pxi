@@ -66,7 +66,7 @@ cdef object kept_outputs(Machine vm, tuple read, inputs):
 
 @cython.wraparound(False)
 cdef bint is_kept(Machine vm, tuple read, PyObject **inputs, Py_ssize_t count) except -1:
-    """Return whether there are kept outputs, for bit-identical inputs."""
+    """Return whether outputs are kept and the inputs that are read are bit-identical."""
     cdef list known
     cdef Py_ssize_t j, k
     if vm.kept_run is None or count != len(vm.inputs):

@@ -9,7 +9,7 @@ cdef frozenset WITH_OUT = frozenset([
 
 #: number of multiplications up to which the VM computes a matrix product faster than BLAS
 cdef int MAX_PRODUCT = 1 << 14
-cdef int MIN_CROWDED = 8            # additions per element from which a scatter uses two accumulators
+cdef int MIN_CROWDED = 8            # minimum number of additions per element for which a scatter uses two accumulators
 
 
 def scattered(x, places, Layout layout):
@@ -29,7 +29,7 @@ cdef object function_called(call):
 
 
 cdef cnp.ndarray code_of(cnp.npy_intp lines):
-    """Allocate code for this number of VM instructions."""
+    """Allocate this number of `wg_code` records."""
     cdef cnp.npy_intp shape[2]
     shape[0], shape[1] = lines, 4
     return cnp.PyArray_ZEROS(2, shape, cnp.NPY_INT32, 0)

@@ -230,7 +230,7 @@ cdef class Chunks:
         return v.place
 
     cdef int chunk_at(self, int w) except -1:
-        """Return a slot with elements of an array."""
+        """Return a slot with the elements of walk `w`: the walk itself, or a chunk loaded from it."""
         cdef int slot = w
         if not self.is_direct(w, False):
             slot = self.new_chunk()

@@ -11,7 +11,7 @@ cdef enum:
     MIN_BROADCAST = 8       # reading an array that is repeated at least this often is considered free
     MAX_SUNK = 8            # maximum length of a chain of instructions that is sunk
     MANY_ARRAYS = -4
-    NO_ARRAY, SMALL_ARRAYS      # -3, -2: other results of `array_read`, which else are values
+    NO_ARRAY, SMALL_ARRAYS      # -3, -2: results of `array_read` that are not values
     MIN_IN_WORKSPACE = 1 << 16              # calls write results of at least this many bytes to the workspace
 
 cdef dict CONSTANT_POWERS = {CUBE: "CUBE", FOURTH: "FOURTH", ROOT: "ROOT"}
