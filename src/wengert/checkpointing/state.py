@@ -46,7 +46,7 @@ class Form:
         return restore([self._rebuild(part, leaves) for part in parts])
 
     def leaves(self, x: Any) -> list | None:
-        """Leaves of a container of this structure; None if the structure differs."""
+        """Return the leaves of a container of this structure; None if the structure differs."""
         found: list = []
         return found if _collect(x, self._shape, found) else None
 
@@ -124,7 +124,7 @@ def are_equal(one: list, other: list) -> bool:
 
 
 def digest(leaves: list) -> int:
-    """Hash of the numeric leaves of a state, by their bytes."""
+    """Return a hash of the bytes of a state's numeric leaves."""
     found = hashlib.blake2b(digest_size=8)
     for leaf in leaves:
         if is_number(leaf):
@@ -133,7 +133,7 @@ def digest(leaves: list) -> int:
 
 
 def size_of(leaves: list, directions: int) -> int:
-    """Bytes of a stored state with tangents in `directions` directions."""
+    """Return the bytes of a stored state with tangents in `directions` directions."""
     return sum(
         (np.size(x) * np.dtype(getattr(x, "dtype", float)).itemsize * (1 + directions) + 200) if is_number(x) else 200
         for x in leaves
@@ -164,7 +164,7 @@ def generators_of(step: Callable, others: list) -> list:
 
 
 def _read_by(step):
-    """Objects that a function, a method, a partial or a callable object reads from outside."""
+    """Return objects that a function, a method, a partial or a callable object reads from outside."""
     if isinstance(step, functools.partial):
         return [*step.args, *step.keywords.values(), *_read_by(step.func)]
     if isinstance(step, types.MethodType):
@@ -203,11 +203,11 @@ def _state_of(generator):
 
 
 def global_generator() -> np.random.RandomState:
-    """NumPy's global generator, used by ``np.random.rand`` and similar functions."""
+    """Return NumPy's global generator, used by ``np.random.rand`` and similar functions."""
     return np.random.mtrand._rand
 
 
 def global_rng_state() -> tuple:
-    """State of NumPy's global generator in a comparable form."""
+    """Return the state of NumPy's global generator in a comparable form."""
     _, keys, position, has_gauss, gauss = global_generator().get_state()
     return keys.tobytes(), position, has_gauss, gauss

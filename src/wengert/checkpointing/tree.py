@@ -70,7 +70,7 @@ class Schedule:
         return (self.n + self.extra_steps) / self.n if self.n else 1.0
 
     def memory(self, state_bytes, tape_bytes):
-        """Maximum number of bytes of the states stored in memory and the tape of a block.
+        """Return the maximum number of bytes of the states stored in memory and the tape of a block.
 
         Parameters
         ----------
@@ -134,15 +134,15 @@ class Binomial(Schedule):
         self.extra_steps = self.price * n - block * comb(slots + self.price, slots + 1)
 
     def _covered(self, free, price):
-        """Number of steps covered at a price with `free` slots."""
+        """Return the number of steps covered at a price with `free` slots."""
         return self.block * comb(free + price, price)
 
     def capacity(self, kept):
-        """Number of steps that can be taped while `kept` states are stored."""
+        """Return the number of steps that can be taped while `kept` states are stored."""
         return self.block
 
     def right(self, steps, kept, price):
-        """Number of steps in the right part of a segment that is divided."""
+        """Return the number of steps in the right part of a segment that is divided."""
         free = self.slots - kept  # for the segment itself and its right part
         if price == 1:  # the most frequent case, without calls
             most = self.block * free
@@ -183,7 +183,7 @@ class Blocks(Schedule):
         self.extra_steps = self._extra(divided_from(rank), divided_from(rank - 1))
 
     def _extra(self, *divided_from):
-        """Number of extra steps; one part is as long as its cost allows, so only the other is divided again."""
+        """Return the extra steps; one part of each division is as long as possible, so only the other is followed."""
         most, fewest = (_costs(rows, start) for rows, start in zip((self.most, self.fewest), divided_from))
         steps, kept, price, extra = self.n, 0, self.price, 0
         while steps > self.capacities[kept]:
@@ -220,7 +220,7 @@ def _no_state(n, block):
 
 
 def list_capacities(n, capacity, ram, disk=0):
-    """Tape capacities per number of stored states, as many as n steps can need; the first `disk` states are on disk."""
+    """Return the tape capacities per number of stored states that n steps can need; `disk` states are on disk."""
     capacities = [capacity(0)] * (disk + 1)
     covered = capacities[0] * len(capacities)
     while covered < n and len(capacities) <= ram + disk and capacity(len(capacities) - disk) > 0:

@@ -1,6 +1,6 @@
 """Evaluation of programs at many points on a GPU: one kernel, one thread per point.
 
-Numba is imported only when a kernel is made; without a GPU, making one raises `CudaUnavailable`.
+Numba is imported only when a kernel is compiled; without a GPU, calling a kernel raises `CudaUnavailable`.
 """
 
 from importlib import import_module as _import_module

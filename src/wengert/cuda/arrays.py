@@ -66,7 +66,7 @@ class Given:
         return range(low, low if 0 in self.shape else high)
 
     def layout(self, is_fixed: bool) -> str | None:
-        """Return the letter of the element order as kernels know it; None for other orders.
+        """Return the letter by which kernels denote the element order; None for any other order.
 
         C: a row of elements per point; F: a row of points per element; S: elements shared by all points.
         """

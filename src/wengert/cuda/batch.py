@@ -155,7 +155,7 @@ class Kernel:
         return kernels.bodies(self._program, _MODES[mode], dtype=dtype)
 
     def _kernels(self, mode, dtype, device):
-        """Return a function from the layouts of the arrays to the kernels to launch, compiled once."""
+        """Return a function that maps the layouts of the arrays to the kernels to launch, each compiled once."""
 
         def kernels_for(letters):
             found = []

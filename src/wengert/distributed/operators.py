@@ -1,8 +1,8 @@
 """Jacobians, Hessians and batches whose directions, rows or elements are divided among workers: ``workers=``.
 
 A Jacobian is divided into blocks of `COLUMNS` directions or `ROWS` rows, whatever the number of workers, so that its
-bits do not depend on that number. Each block evaluates f again. The first call for arguments of some shapes
-measures one evaluation of f; if workers are not estimated to be faster, the ordinary operator computes the derivative.
+bits do not depend on that number. Each block evaluates f again. The first call with arguments of new shapes measures
+one evaluation of f; if workers are not estimated to be faster, the ordinary operator computes the derivative.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ def _pickled(pickler, x):
 
 
 def _place_in_file(x):
-    """Where the elements of a memory-mapped array are: file, dtype, offset, shape and order; None if not in a file."""
+    """Return where a memory-mapped array lies: file, dtype, offset, shape and order; None if it is not in a file."""
     if x._mmap is None or x.filename is None or x.mode == "c" or not x.flags.forc:
         return None
     start = np.frombuffer(x._mmap, np.uint8).ctypes.data

@@ -76,8 +76,8 @@ class Constraint:
 class Conditions:
     """Optimality conditions for a given active set, with `n_free` free variables.
 
-    `residual` has the equations for one array, the free variables followed by the multipliers; `join` maps these
-    unknowns to all variables x. `lagrangian` is a function of x and the multipliers; at a solution it equals the
+    `residual` is a function of one array of unknowns, the free variables followed by the multipliers; `join` maps this
+    array to all variables x. `lagrangian` is a function of x and the multipliers; at a solution it equals the
     objective.
     """
 
@@ -225,7 +225,7 @@ class _Plain:
 
 
 def identify(problem: Problem, x: np.ndarray, on_singular: str) -> Solution:
-    """Return the active set at the solution `x`, with multipliers; raise if it is not differentiable.
+    """Return the active set at the solution `x`, with multipliers; raise if the solution is not differentiable.
 
     The errors are `ConvergenceError` if no point near `x` satisfies the conditions, `NonSmoothError` if it is undecided
     whether a constraint is active, and `SingularJacobianError` if the conditions do not determine x, unless

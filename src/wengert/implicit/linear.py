@@ -53,7 +53,7 @@ def linear_solve(
     Returns
     -------
     x : ndarray, shape (n,)
-        The result of the solver, to the last bit.
+        The result of the solver, bit for bit.
 
     Raises
     ------

@@ -68,7 +68,7 @@ def minimum(
     Returns
     -------
     x : scalar or ndarray, shape of `x0`
-        The result of the solver, to the last bit.
+        The result of the solver, bit for bit.
     info : wengert.implicit.Info
         With `has_info` only.
 
@@ -198,7 +198,7 @@ def kkt(
     Returns
     -------
     x : scalar or ndarray, shape of `x0`
-        The result of the solver, to the last bit.
+        The result of the solver, bit for bit.
     multipliers : wengert.implicit.Multipliers
         Lagrange multipliers, with their derivatives.
 

@@ -277,8 +277,8 @@ def recorded(solve: Callable, equations: Callable, starts: tuple, name: str, sha
     """Append an instruction to the recording that solves ``equations(x) = 0`` by `solve`, a solver as in `Solved`.
 
     `equations` maps an array of the given shape, or a scalar, to the same, and may read traced values; the starts are
-    scalars and arrays of that shape, possibly traced. `name` is that of the function in error messages, and `polish` is
-    as for `wengert.implicit.root`.
+    scalars and arrays of that shape, possibly traced. `name` names the function in error messages, and `polish` is as
+    for `wengert.implicit.root`.
 
     It returns the solution, which is traced unless no recorded value is read, and the outcome.
     """
@@ -403,8 +403,8 @@ def sliced(
     """Trace `f` at a new unknown of a recording, and return the slice that computes its result, of the given shape.
 
     `f` maps the unknown, whose value is `x`, to an array or a scalar, and may read traced values, complex ones with
-    `takes_complex`. The slice reads the `known` values instead of computing them from others by views. `name` is that
-    of the function in error messages.
+    `takes_complex`. The slice reads the `known` values instead of computing them from others by views. `name` names
+    the function in error messages.
     """
     code = around.code
     code.run()

@@ -82,7 +82,7 @@ def root(
     Returns
     -------
     x : scalar or ndarray, shape of `x0`
-        The result of the solver, to the last bit.
+        The result of the solver, bit for bit.
     info : wengert.implicit.Info
         With `has_info` only: estimates of the error of `x` and of the condition of the Jacobian.
 
@@ -150,7 +150,7 @@ def fixed_point(
     Returns
     -------
     x : scalar or ndarray, shape of `x0`
-        The result of the solver, to the last bit.
+        The result of the solver, bit for bit.
     info : wengert.implicit.Info
         With `has_info` only.
 
@@ -381,7 +381,7 @@ class Hybr:
         return np.reshape(u, self.equations.shape).astype(self.dtype)[()]
 
     def ended(self, found, goal, word, remainder):
-        """Return the solution; raise unless the solver reports success, or stopped at one up to rounding errors."""
+        """Return the solution; raise unless the solver reports success, or stopped at a solution up to rounding."""
         x = self.at(found.x)
         if found.success or self.equations.correction(x)[0] <= _ROUNDING:
             return x

@@ -40,7 +40,7 @@ from wengert.transforms.operators import Operator
 from wengert.transforms.products import frames_inside
 from wengert.transforms.second import Linearize
 
-#: Newton corrections above this many units of rounding, relative to x, move the point where the derivative is taken
+#: if the Newton correction exceeds this many ulps of x, the derivative is taken at the corrected point
 POLISH_ULPS = 500
 
 #: smallest scale of a component of x, in the units of J, relative to the largest one
@@ -201,8 +201,8 @@ def implicit(
     Returns a value with the bits of `x`, or `x` itself if `residual` reads no traced value; and an `Info` or None.
 
     `residual` returns as many equations as there are unknowns; traced values may be in `args` or read from outside. `x`
-    is the scalar or array of floats that a solver found, untraced. `name` is that of the function in error messages,
-    and `jac`, `linsolve`, `on_failure`, `on_singular` and `polish` are as for `wengert.implicit.root`.
+    is the scalar or array of floats that a solver found, untraced. `name` names the function in error messages, and
+    `jac`, `linsolve`, `on_failure`, `on_singular` and `polish` are as for `wengert.implicit.root`.
 
     With `symmetric`, the Jacobian is the Hessian of a function that has a minimum at `x`; with `elementwise`, equation
     i contains only the unknown i. `plain` is `residual` without its traced values, if known. With `starts_traced`,
@@ -334,7 +334,7 @@ class Equations:
         return self._shaped(np.asarray(self._value(np.array(x)[()], *self.plain_args)))
 
     def solved(self, factor, r):
-        """Return S r."""
+        """Return S r, in the shape of x, where `factor` represents S, the inverse of the Jacobian."""
         return np.reshape(factor.solve(np.reshape(r, (1, -1))), self.shape)[()]
 
     def linearised(self, x):

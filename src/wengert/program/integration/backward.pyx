@@ -183,7 +183,7 @@ cdef class Backward(Implicit):
         return norm
 
     cdef void rescale(self, double *d, int order, double factor, bint transposed=False) noexcept nogil:
-        """Change the differences to steps of `factor` times the size, or apply the transposed map."""
+        """Transform the differences to a step size that is larger by `factor`, or apply the transpose of this map."""
         cdef double r[6][6]
         cdef double u[6][6]
         cdef double ru[6][6]
@@ -277,7 +277,7 @@ cdef class Backward(Implicit):
         return fmax(found, self.tangent_norm(error, y, y)) if self.copies > 1 else found
 
     cdef void weights(self, double t, double end, double h, int order, double *w) noexcept nogil:
-        """Compute the weights of the differences of orders 1 to `order` in the solution at a time."""
+        """Compute the weights of the differences of orders 1 to `order` in the solution at time `t`."""
         cdef double product = 1.0
         cdef int j
         for j in range(order):
