@@ -68,7 +68,7 @@ class LoopEntry:
         return self.results(recorder, lambda values: add_loop(recorder, self.pull, inputs, values, elements), True)
 
     def results_only(self, recorder):
-        """Return the result alone, for a tape that will not be swept."""
+        """Return only the result, for a tape that will not be swept."""
         return self.results(recorder, lambda values: [independent(recorder, value, True) for value in values])
 
     def results(self, recorder, append, keeps=False):

@@ -24,7 +24,7 @@ class Given:
     """An argument or output array of a call.
 
     Its `value` is the array itself, or the ``__cuda_array_interface__`` dict of an array on the device; `stream` is
-    that of the array, or None, and `owner` keeps the memory alive.
+    the array's stream, or None, and `owner` keeps the memory alive.
     """
 
     def __init__(self, x: Any, name: str):

@@ -1,6 +1,6 @@
 """Pairwise summation in a fixed order, and its cost on many workers.
 
-The summands are the leaves of a binary tree whose shape depends on their number alone.
+The summands are the leaves of a binary tree whose shape depends only on their number.
 A node covers ``2**level`` consecutive summands; it is the sum of its left and its right half, in that order.
 The nodes that remain, one for each set bit of the number of summands, are added from right to left.
 Who computes a node, and when, changes nothing: sums are equal to the last bit for any number of workers.

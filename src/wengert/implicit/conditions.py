@@ -342,7 +342,7 @@ def moving_limits(problem: Problem, x: np.ndarray) -> WeaklyActive | None:
     if any(end.status for end in ends) or ends[0].fun + ends[1].fun < -INSIDE:
         return None
     used = plain.is_equation[which] | (ends[0].x > INSIDE)
-    multipliers = np.zeros(len(which))  # recomputed to rounding, since those of linprog have its tolerance
+    multipliers = np.zeros(len(which))  # recomputed, since linprog's are accurate only to its tolerance
     multipliers[used] = np.linalg.lstsq(rows[used].T, slope, rcond=None)[0]
     if np.max(np.abs(multipliers @ rows - slope)) > ROUNDING * size * len(which):
         return None

@@ -454,7 +454,7 @@ class Integration:
 
 
 class Adjoint:
-    """A call that returns F^T g, of shape (copies * (states + parameters),); its arguments are g and those of F.
+    """A call that returns F^T g, of shape (copies * (states + parameters),); its arguments are g and F's arguments.
 
     `active` flags which adjoints are used: that of the initial states, then that of each parameter.
     """

@@ -171,7 +171,7 @@ class Limited:
         return np.array(given[0]) if self.order < 2 else np.zeros(self.shape)
 
     def _begin(self, call, count):
-        """Return IR with the inputs `count` directions, result and operands; these directions; and the arguments."""
+        """Return IR whose inputs are directions, result and operands; its directions; and the call's arguments."""
         made = Listing()
         total = count + 1 + sum(type(x) is Operand for x in call.args)
         inputs = [made.input((_FLOAT, self.shape, None)) for _ in range(total)]

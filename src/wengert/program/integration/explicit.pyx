@@ -408,8 +408,8 @@ cdef class Explicit(Stepper):
                        Py_ssize_t last, double *stage, double *adjoint, Pullback pullback) except -1:
         """Pull the adjoint of the state at the end of a step back to its start.
 
-        `stage` holds the adjoint of the slope at the end, and receives those of all stages; `first` and `last` are the
-        output times within the step. The second row of `adjoint` is a work space.
+        `stage` holds the adjoint of the slope at the end, and receives the adjoints of all stages; output times `first`
+        to ``last - 1`` lie within the step. The second row of `adjoint` is a work space.
         """
         cdef double w[32]
         cdef double ends[2]

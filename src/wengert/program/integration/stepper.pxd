@@ -16,7 +16,7 @@ cdef cnp.ndarray longer(cnp.ndarray x)
 
 cdef class Stepper:
     cdef Py_ssize_t states, copies, size, count, limit
-    cdef Py_ssize_t kept_size       # size of a stored state: without a tangent that only controls the steps
+    cdef Py_ssize_t kept_size       # size of a stored state; excludes a tangent that only controls the steps
     cdef Py_ssize_t highest         # the highest order of a tangent
     cdef cnp.ndarray rtol, atol, times, ends
     cdef public object monitor      # called after each step, see `Stepper.watched`; or None

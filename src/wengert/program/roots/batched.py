@@ -1,7 +1,7 @@
 """Calls of solvers at many points at once, in batched programs.
 
 A call in the program of one point becomes a single call in the batched program, see `passes.batching`: its batched
-operands and its result have a leading axis.  Its derivatives are those of one point, batched.
+operands and its result have a leading axis.  Its derivatives are the batched derivatives of the call at one point.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _summed(code, v, count):
 
 
 def batched_call(one: Any, row: Any, call: Call, shapes: list, shape: tuple, is_batched: list, count: int) -> Listing:
-    """Return the IR of a call at many points; `shapes` and `shape` are those of operands and result at one point."""
+    """Return the IR of a call at many points; `shapes` and `shape` belong to operands and result at one point."""
     code = Listing()
     for own, batched in zip(shapes, is_batched):
         code.input((_FLOAT, (count, *own) if batched else own, None))

@@ -20,7 +20,7 @@ cdef Allocation new_alloc(Lowering low, int kind, Py_ssize_t i, Py_ssize_t born,
 
 
 cdef int reuse_or_copy(Lowering low, Py_ssize_t i, Py_ssize_t s) except -1:
-    """Set the allocation of an array that results from a store: that of its base, reused in place, or a copy."""
+    """Set the allocation of an array that results from a store: its base's, reused in place, or a copy."""
     cdef Py_ssize_t base = low.a[i]
     cdef Allocation alloc, fresh
     cdef Layout layout = low.layout(i)

@@ -298,7 +298,7 @@ cdef class Chunks:
                 and (low.is_scalar(low.b[i]) or self.is_one_a_row(low.b[i])))
 
     cdef bint needs_chunk(self, Py_ssize_t i) noexcept:
-        """Return whether scalar operands must fill a chunk; most operations accept one scalar beside an array."""
+        """Return whether scalar operands must fill a chunk; most operations accept a scalar paired with an array."""
         cdef Lowering low = self.low
         cdef int op = low.op[i]
         cdef Py_ssize_t j
@@ -433,7 +433,7 @@ cdef class Chunks:
         cdef Py_ssize_t start = self.lines
         for m in range(n):
             is_array[m] = not low.is_scalar(operands[m]) or self.at(operands[m]).fill >= 0
-        if reads[op] == 3 and operands[0] != operands[1]:   # a row-constant operand beside an array counts as scalar
+        if reads[op] == 3 and operands[0] != operands[1]:   # beside an array, a row-constant operand counts as scalar
             for m in range(2):
                 if is_array[m] and is_array[1 - m]:
                     is_array[m] = not self.is_one_a_row(operands[m])

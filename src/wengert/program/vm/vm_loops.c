@@ -601,7 +601,7 @@ ptrdiff_t wg_run(const wg_step *steps, ptrdiff_t i, ptrdiff_t count, const wg_sp
     return i;
 }
 
-/* ---- queries of the lowering */
+/* ---- queries from lowering */
 
 /* Return the VM's opcode for a row of kernels.h or a partial, or -1. */
 int wg_machine_op(int op) {
