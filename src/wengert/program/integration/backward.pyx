@@ -183,7 +183,7 @@ cdef class Backward(Implicit):
         return norm
 
     cdef void rescale(self, double *d, int order, double factor, bint transposed=False) noexcept nogil:
-        """Transform the differences to a step size that is larger by `factor`, or apply the transpose of this map."""
+        """Rescale the differences for a step size multiplied by `factor`, or apply the transpose of this map."""
         cdef double r[6][6]
         cdef double u[6][6]
         cdef double ru[6][6]

@@ -57,7 +57,7 @@ cdef class Observer:
     cdef Seen seen_calls[MAX_SEEN]
     cdef dict verdicts
     cdef bint collects              # whether the garbage collector was on; disabled because it runs finalisers
-    cdef PyFrameObject *ignored     # frame of an import or of a shown warning; calls within it are ignored
+    cdef PyFrameObject *ignored     # frame of a shown warning or of an import by pure code; its calls are ignored
     cdef Py_tracefunc former
     cdef PyObject *former_self
 

@@ -266,7 +266,7 @@ cdef class Machine(Run):
         return result
 
     def attempt(self, inputs, list out=None):
-        """Like `run`, but return an int on failure: the index of a guard, or -1 if a call's result does not fit."""
+        """Like `run`, but return an int on failure: the index of a guard, or -1 if a call raises `GuardError`."""
         try:
             return self.completed(inputs, out)
         except GuardError:

@@ -1,4 +1,4 @@
-# Reuse of outputs, included by machine.pyx: if the inputs are those of the previous run, its outputs are returned.
+# Reuse of outputs, included by machine.pyx: a run with unchanged inputs returns copies of the previous outputs.
 #
 # Enabled if it is much cheaper to compare the inputs that the program reads bit for bit than to run it, for example
 # for the Jacobian of a linear function, which reads none.

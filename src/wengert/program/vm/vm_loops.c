@@ -133,7 +133,7 @@ static int32_t wg_numbers(const wg_code *c, double *S, char **where, const wg_lo
 #endif
 #define WG_EACH WG_EACH_OF(n)
 
-/* Limit on |b|, and on |1/b|, for which a / b may be computed as a * (1 / b). */
+/* Lower limit on |b| and on |1 / b|; above it, a / b may be computed as a * (1 / b). */
 #define WG_MIN_INVERTED 1e-300
 
 static double wg_chunk_sum(const double *x, ptrdiff_t n) {
