@@ -43,7 +43,7 @@ from wengert.program.tracing.trace import recording
 
 __all__ = ["NotConverged", "Part", "recorded", "sliced"]
 
-#: relative Newton correction below which a solver that reports failure has found the solution
+#: relative Newton correction below which the result counts as a solution although the solver reports failure
 CONVERGED_CORRECTION = 1e-6
 
 #: maximum number of unknowns in a program: with a dense Jacobian, and with a solver that can use a sparse one

@@ -377,7 +377,7 @@ class Hybr:
         return self.ended(found, "root", "residual", found.fun)
 
     def at(self, u):
-        """Return a 1-D array in the shape of x."""
+        """Return a 1-D array reshaped to the shape of x."""
         return np.reshape(u, self.equations.shape).astype(self.dtype)[()]
 
     def ended(self, found, goal, word, remainder):

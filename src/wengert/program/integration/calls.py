@@ -109,7 +109,7 @@ class Integration:
         return self.perturbed(y) if perturbed.get() else y
 
     def first(self, times, start, parameters):
-        """Return the result, cached until operands differ: the first calls often compare f with its program."""
+        """Return the result, cached while all calls have equal operands, as in a check of f against its program."""
         known, first = (times.tobytes(), start.tobytes(), parameters.tobytes()), self._first
         if first and first[:3] == known:
             return first[3].copy()
@@ -312,7 +312,7 @@ class Integration:
         return Report(self.__name__, kind, reason, primal.states, primal.parameters, count, taken)
 
     def slopes(self, times, states, parameters):
-        """Return the slopes at times, of the same shape as states, (copies, len(times), states)."""
+        """Return the slopes at these times; slopes and states have the shape (copies, len(times), states)."""
         slopes = field.bound(field.Field, self.system, parameters)
         found = slopes.at(np.array(times), np.ascontiguousarray(states))
         slopes.settle()

@@ -221,7 +221,7 @@ class Captures:
         return len(self.codes.keys() - ran)
 
     def changed(self, reading: Reading, seen: Observer) -> str | None:
-        """Return which captured state a run of f changed, as an error text; None if none."""
+        """Return an error text that names the captured state that a run of f changed; None if it changed none."""
         if any(_is_import_system(code) and not _imports_again(code) for code, _, _ in _impure_code(seen)):
             return "it imports a module"
         now = self.read(reading.in_derivative)
