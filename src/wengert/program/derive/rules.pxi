@@ -35,7 +35,7 @@ cdef bint has_nan_guards_only(Listing code) except -1:
     for i in range(code.n):
         if code.ops[i] != GUARD:
             continue
-        if code.cs[i] < 0 or code.kinds[code.as_[i]] != SCALAR or code.guards[code.bs[i]][0]:
+        if code.cs[i] < 0 or code.kinds[code.as_[i]] not in (FLAG, SCALAR) or code.guards[code.bs[i]][0]:
             return False
     return True
 
