@@ -63,6 +63,10 @@ def other_shape(theta, chunk):
 
 
 def slow(theta, chunk):
+    """Sleep; a chunk that is a path gets a file there first."""
+    if isinstance(chunk, str):
+        with open(chunk, "w"):
+            pass
     time.sleep(120.0)
     return theta
 

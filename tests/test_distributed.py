@@ -757,13 +757,19 @@ def test_processes_are_kept_between_calls_and_end_with_the_sum():
 
 
 INTERRUPTED = """
-import sys, threading, time, _thread
+import os, sys, threading, time, _thread
 sys.path.insert(0, {folder!r})
 import multiprocessing, distributed_functions as functions
 from wengert.distributed import sum_over
 if __name__ == "__main__":
-    loss = sum_over(functions.slow, range(8), workers=2)
-    threading.Timer(4.0, _thread.interrupt_main).start()
+    def interrupt():
+        while not os.path.exists({started!r}):
+            time.sleep(0.1)
+        time.sleep(1.0)
+        _thread.interrupt_main()
+
+    loss = sum_over(functions.slow, [{started!r}] * 8, workers=2)
+    threading.Thread(target=interrupt, daemon=True).start()
     try:
         loss(1.0)
     except KeyboardInterrupt:
@@ -773,7 +779,7 @@ if __name__ == "__main__":
 
 def test_interrupt_leaves_no_worker_busy(tmp_path):
     script = tmp_path / "interrupted.py"
-    script.write_text(INTERRUPTED.format(folder=os.path.dirname(__file__)))
+    script.write_text(INTERRUPTED.format(folder=os.path.dirname(__file__), started=str(tmp_path / "started")))
     # a worker would sleep for two minutes
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100, check=False)
     assert done.stdout.split() == ["interrupted", "0"], done.stderr

@@ -12,7 +12,7 @@ from cpython.ref cimport Py_INCREF
 
 import numpy as np
 
-from wengert.core.tape.kernel cimport Kernel, kernels
+from wengert.core.tape.kernel cimport Kernel, kernel_of, kernels
 from wengert.core.operands.var cimport (
     ArrayVar, ScalarDual, ScalarVar, as_numpy, binary, float_of, scalar_ufunc, unary, unary_value, watch_comparison,
 )
@@ -133,7 +133,7 @@ cdef PyObject *recorded(Kernel u, PyObject *a, PyObject *b) noexcept:
 
 def proxy(ufunc):
     """Return the `Ufunc` of a NumPy ufunc; without a kernel it only handles lists that hold traced values."""
-    return Ufunc(kernels.get(ufunc) or Kernel(ufunc, 0, 0, 0))
+    return Ufunc(kernel_of(ufunc) or Kernel(ufunc, 0, 0, 0))
 
 
 @cython.final
@@ -156,7 +156,7 @@ cdef class ScalarFunction(Proxy):
 
     def set_rule(self, ufunc):
         """Record calls with the arity of this ufunc by its kernel, if it has one."""
-        self.kernel = kernels.get(ufunc)
+        self.kernel = kernel_of(ufunc)
 
     def __reduce__(self):
         return unchanged, (self.__wrapped__,)

@@ -262,7 +262,7 @@ cdef object array_ufunc(object ufunc, str method, object x0, object x1, tuple re
         return dispatch.ufunc(ufunc, method, (x0, x1, *rest) if x1 is not None else (x0, *rest),
                               with_options(kwargs, out, where))
     if out is None and where is True and not kwargs and method == "__call__":
-        u = <Kernel>kernels.get(ufunc)
+        u = kernel_of(ufunc)
         if u is not None:
             if x1 is None:
                 return unary(u, x0)

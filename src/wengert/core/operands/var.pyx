@@ -36,7 +36,7 @@ import weakref
 import numpy as np
 
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from wengert.core.tape.kernel cimport Kernel, by_opcode, kernels
+from wengert.core.tape.kernel cimport Kernel, by_opcode, kernel_of, kernels
 from wengert.core.tape.memory cimport (
     FORWARD, NESTED, REVERSE, Buffer, Level, empty_array, is_double, is_vector, new_buffer, view_descriptor,
     same_shape, view_at,

@@ -22,5 +22,7 @@ cdef class Kernel:
     cdef object array_value(self, cnp.ndarray a, cnp.ndarray b, double ac, double bc, bint strong)
 
 
-cdef dict kernels                   # by ufunc
+cdef dict kernels                   # by ufunc; SciPy's are added by `kernel_of`
 cdef list by_opcode
+
+cdef Kernel kernel_of(object fun)

@@ -142,9 +142,23 @@ cdef class Kernel:
 
 kernels = {}
 by_opcode = [None] * 256
+of_scipy = {}       # opcode, and operands that the partials read, by name
 
 for _name, _opcode, _, _reads_a, _reads_b in kernel_rows():
-    if _name and "." not in _name:      # SciPy's ufuncs are added when other code imports SciPy
+    if "." in _name:
+        of_scipy[_name] = _opcode, _reads_a, _reads_b
+    elif _name:
         _ufunc = getattr(np, _name)
         kernels[_ufunc] = by_opcode[_opcode] = Kernel(_ufunc, _opcode, _reads_a, _reads_b)
 by_opcode[WG_POW] = kernels[np.power]       # ** on scalars has its own opcode but no ufunc
+
+
+cdef Kernel kernel_of(object fun):
+    """Return the kernel of a function, or None; SciPy's ufuncs get theirs here, when they are first met."""
+    cdef Kernel found = kernels.get(fun)
+    if found is None:
+        row = registry.lookup(fun)
+        if row is not None and row.name in of_scipy:
+            opcode, reads_a, reads_b = of_scipy[row.name]
+            found = kernels[fun] = by_opcode[opcode] = Kernel(fun, opcode, reads_a, reads_b)
+    return found

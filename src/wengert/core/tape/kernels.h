@@ -44,8 +44,6 @@ __attribute__((const, simd("notinbranch"))) double cos(double);
 #include "helpers.h"
 #undef WG_HELPER
 
-#define WG_NOT_READ NAN /* second partials of SciPy's functions: the tape has no entries of them */
-
 /* R(opcode, name, cost, y, reads of dy/da, dy/da, d2y/da2) */
 #define WG_UNARY(R)                                                                                                   \
     R(NEGATIVE, "negative", CHEAP, -a, 0, -1.0, 0.0)                                                                  \
@@ -79,9 +77,9 @@ __attribute__((const, simd("notinbranch"))) double cos(double);
     R(RADIANS, "radians", CHEAP, a * WG_DEGREE, 0, WG_DEGREE, 0.0)                                                    \
     R(RAD2DEG, "rad2deg", CHEAP, a * WG_RADIAN, 0, WG_RADIAN, 0.0)                                                    \
     R(DEGREES, "degrees", CHEAP, a * WG_RADIAN, 0, WG_RADIAN, 0.0)                                                    \
-    R(ERF, "scipy.special.erf", VECTOR, erf(a), WG_A, WG_2_SQRTPI * wg_gauss(a), WG_NOT_READ)                         \
-    R(ERFC, "scipy.special.erfc", VECTOR, erfc(a), WG_A, -WG_2_SQRTPI * wg_gauss(a), WG_NOT_READ)                      \
-    R(EXPIT, "scipy.special.expit", VECTOR, 1.0 / (1.0 + exp(-a)), WG_A, wg_expit_partial(a), WG_NOT_READ)
+    R(ERF, "scipy.special.erf", VECTOR, erf(a), WG_A, WG_2_SQRTPI * wg_gauss(a), -2.0 * wg_gauss_slope(a))              \
+    R(ERFC, "scipy.special.erfc", VECTOR, erfc(a), WG_A, -WG_2_SQRTPI * wg_gauss(a), 2.0 * wg_gauss_slope(a))           \
+    R(EXPIT, "scipy.special.expit", VECTOR, 1.0 / (1.0 + exp(-a)), WG_A, wg_expit_partial(a), wg_expit_second(a))
 
 /* R(opcode, name, cost, y, reads of dy/da, reads of dy/db, dy/da, dy/db, d2y/da2, d2y/dadb, d2y/db2).
  * POW is the operator ** on scalars, POWER the function numpy.power. */

@@ -7,8 +7,6 @@
 cdef dict FLAGS = {function(op): op for op in opcode_table.FLAGS}
 #: opcodes of bitwise functions, applied to bools only, by the registry column ``lowering``
 cdef dict OF_BOOLS = {"and": AND, "or": OR, "not": NOT}
-#: scipy.special functions of one argument with an opcode
-cdef dict SPECIAL = {name: opcode for name, opcode in OPCODES.items() if "." in name}
 
 
 cdef int32_t side_of(Definitions ssa, Buffer buffer, cnp.ndarray view, int32_t slot, double c) except -1:
@@ -148,10 +146,8 @@ cdef object lowering_of(fun, row):
         rule = LOWERINGS[row.lowering]
     elif row.kind == "rearrangement":
         rule = lower_moved
-    elif fun in kernels:
+    elif kernel_of(fun) is not None:
         rule = lower_ufunc
-    elif row.name in SPECIAL:
-        rule = lower_special
     else:
         rule = lower_flag if fun in FLAGS else None
     if row.kind != "custom" and len(lowerings) < MAX_LOWERINGS:
@@ -188,17 +184,6 @@ def lower_copy(Definitions ssa, list args, list values, Node node):
     if len(values) == 1 and ssa.code.kinds[<int32_t>values[0]] == SCALAR:
         return values[0]
     return lower_moved(ssa, args, values, node)
-
-
-def lower_special(Definitions ssa, list args, list values, Node node):
-    """Lower a function of scipy.special with an opcode; -1 for options and other types."""
-    if ssa.exact or node.kwargs:
-        return -1
-    dtype, shape, _ = ssa.code.types[ssa.code.kinds[<int32_t>values[0]]]
-    kind = kind_of_doubles(ssa, node.y)
-    if kind < 0 or (dtype, shape) != (DOUBLE, () if node.y is None else (<object>node.y).shape):
-        return -1
-    return emit(ssa.code, SPECIAL[node.row.name], values[0], -1, -1, kind)
 
 
 def lower_ufunc(Definitions ssa, list args, list values, Node node):

@@ -19,7 +19,7 @@ import operator
 
 import numpy as np
 
-from wengert.core.tape.kernel cimport Kernel, kernels
+from wengert.core.tape.kernel cimport Kernel, kernel_of, kernels
 from wengert.core.tape.memory cimport Buffer
 from wengert.core.tape.tape cimport (
     Node, NodeKind, Tape, swap, wg_list, WG_ABSOLUTE, WG_ADD, WG_DIVIDE, WG_INPUT, WG_LOAD, WG_MULTIPLY, WG_NEGATIVE,
@@ -38,7 +38,7 @@ from wengert.program.ir.call import Call, Operand, static
 from wengert.program.tracing.refusals import NotReplayable
 from wengert.program.ir import call_rules, opcode_table
 from wengert.program.ir.call_rules import getitem_row, placed, placed_row
-from wengert.program.ir.opcode_table import OPCODES, function
+from wengert.program.ir.opcode_table import function
 from wengert.registry import lookup
 
 cnp.import_array()
