@@ -63,9 +63,9 @@ def other_shape(theta, chunk):
 
 
 def slow(theta, chunk):
-    """Sleep; a chunk that is a path gets a file there first."""
-    if isinstance(chunk, str):
-        with open(chunk, "w"):
+    """Sleep, after writing a file if the chunk has a path for it."""
+    if isinstance(chunk, dict):
+        with open(chunk["started"], "w"):
             pass
     time.sleep(120.0)
     return theta

@@ -768,7 +768,7 @@ if __name__ == "__main__":
         time.sleep(1.0)
         _thread.interrupt_main()
 
-    loss = sum_over(functions.slow, [{started!r}] * 8, workers=2)
+    loss = sum_over(functions.slow, [dict(started={started!r})] * 8, workers=2)
     threading.Thread(target=interrupt, daemon=True).start()
     try:
         loss(1.0)
