@@ -91,7 +91,10 @@ def hazard(x, terms=40):
 def log_ndtr_partial(y, x):
     """Return the ratio of density and distribution function; far to the left both lose digits and underflow."""
     ratio = 1 / sqrt(2 * pi) * exp_minus_square(x, 0.5) / sp.ndtr(x)
-    return np.where(np.less(x, -5.0), hazard(x), ratio)
+    is_left = np.less(x, -5.0)
+    if type(x) is np.ndarray and not is_left.any():  # the usual case; the fraction takes most of the time
+        return ratio
+    return np.where(is_left, hazard(x), ratio)
 
 
 row("log_ndtr", log_ndtr_partial, domain=(ANY,))
