@@ -69,6 +69,7 @@ from wengert.transforms.operators import Operator
 __all__ = ["Doubt", "Scan", "TooManyFunctions", "UnknownCode", "code_key", "codes_of", "effect"]
 
 MAX_OBJECTS = 1000  # objects reachable from one function
+MAX_OBJECTS_OF_CACHED = 200  # objects reachable from a cached function; with more, its cache counts as unsteady
 MAX_ITEMS = 10_000  # container items compared by identity
 MAX_BYTES = 1 << 22  # bytes of arrays compared by contents
 
@@ -153,8 +154,10 @@ class Scan:
         Why the function cannot be replayed, if its code shows that.
     """
 
-    def __init__(self, root, nodes, lowered, constant=(), ran=None, limit=sys.maxsize, cached=None):
-        self.ran, self.limit = ran, limit
+    def __init__(
+        self, root, nodes, lowered, constant=(), ran=None, limit=sys.maxsize, cached=None, max_objects=MAX_OBJECTS
+    ):
+        self.ran, self.limit, self.max_objects = ran, limit, max_objects
         self.cached = {} if cached is None else cached  # by id: (cached function, *its `codes_of_cached`)
         self.followed = {id(node) for node in nodes if not is_seen_whole(node)}
         self.copied = {*map(id, nodes)}
@@ -186,7 +189,7 @@ class Scan:
     def run(self):
         while self.waiting:
             value, self.origin, self.is_inside, self.is_open = self.waiting.pop()
-            if len(self.held) > MAX_OBJECTS + len(self.constants) or self.items > MAX_ITEMS or self.bytes > MAX_BYTES:
+            if len(self.held) > self.max_objects + len(self.constants) or self.items > MAX_ITEMS or self.bytes > MAX_BYTES:
                 self.origin, self.is_inside = None, False
                 self.doubt("it reaches more objects, items or bytes than can be compared at each call")
                 break
@@ -431,7 +434,10 @@ class Scan:
 
     def codes_of_cached(self, f):
         """Return the code that a cached function reaches, and whether its results depend only on its arguments."""
-        inner = Scan(f.__wrapped__, (), self.lowered, (*self.names, *self.constants), cached=self.cached)
+        constant = *self.names, *self.constants
+        inner = Scan(
+            f.__wrapped__, (), self.lowered, constant, cached=self.cached, max_objects=MAX_OBJECTS_OF_CACHED
+        )
         held = [value for _, value in inner.watched.values() if value is not ABSENT]
         holds = any(not is_atom(type(place.read())) or not place.is_fixed for place in inner.places.values())
         is_steady = not (holds or inner.doubts or inner.contents)
