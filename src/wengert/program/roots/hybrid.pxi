@@ -1,10 +1,10 @@
 # Powell's hybrid method for systems of equations, included: a state machine; the caller evaluates the equations.
 #
-# Up to rounding, it takes the steps of MINPACK's hybrj, or of hybrd with finite differences.  MINPACK updates QR factors
-# of the Jacobian.  Here the Jacobian of a small system is stored dense, and factorised for each step; that of a larger
-# system (`wide`) is factorised once, and Broyden's updates are stored beside the factors (`Updated`).  A run that fails
-# to converge, or that meets a singular matrix or a non-finite value, ends with the status LEFT: the caller repeats it
-# with SciPy.
+# Up to rounding, it takes the steps of MINPACK's hybrj, or of hybrd with finite differences.  MINPACK updates factors Q
+# and R of the Jacobian.  Here the Jacobian of a small system is stored dense, and factorised for each step; that of a
+# larger system (`wide`) is factorised once, and Broyden's updates are stored beside the factors (`Updated`).  A run
+# that fails to converge, or that meets a singular matrix or a non-finite value, ends with the status LEFT: the caller
+# repeats it with SciPy.
 #
 # References: Powell (1970), A hybrid method for nonlinear equations; Moré, Garbow and Hillstrom (1980), User guide for
 # MINPACK-1, doi:10.2172/6997568.

@@ -59,7 +59,7 @@ cdef class Updated:
     cdef double *inverse
     cdef const int *starts              # of each column, in `by_columns`
     cdef const int *by_columns          # the nonzeros, column by column
-    cdef const int *grouped             # the columns, group by group, and for each of them the end of its group; or NULL
+    cdef const int *grouped             # the columns, group by group, and for each one the end of its group; or NULL
 
     cdef int factor(self, const double *data) noexcept nogil
     cdef Py_ssize_t group_end(self, Py_ssize_t k) noexcept nogil

@@ -189,7 +189,8 @@ class Scan:
     def run(self):
         while self.waiting:
             value, self.origin, self.is_inside, self.is_open = self.waiting.pop()
-            if len(self.held) > self.max_objects + len(self.constants) or self.items > MAX_ITEMS or self.bytes > MAX_BYTES:
+            most = self.max_objects + len(self.constants)
+            if len(self.held) > most or self.items > MAX_ITEMS or self.bytes > MAX_BYTES:
                 self.origin, self.is_inside = None, False
                 self.doubt("it reaches more objects, items or bytes than can be compared at each call")
                 break
