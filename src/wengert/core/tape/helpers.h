@@ -59,7 +59,7 @@ WG_HELPER(double wg_gauss(double a) {
 
 /* Second partials: factors are ordered so that no intermediate overflows unless the result does. */
 
-WG_HELPER(double wg_gauss_slope(double a) { return a * a < 800.0 ? a * (WG_2_SQRTPI * wg_gauss(a)) : a != a ? a : 0.0; })
+WG_HELPER(double wg_gauss_slope(double a) { return a * a < 800.0 ? -2.0 * a * wg_gauss(a) : a != a ? a : 0.0; })
 
 WG_HELPER(double wg_pow_aa(double a, double b, double y) {
     if (b == 0.0 || b == 1.0) return 0.0;

@@ -77,8 +77,8 @@ __attribute__((const, simd("notinbranch"))) double cos(double);
     R(RADIANS, "radians", CHEAP, a * WG_DEGREE, 0, WG_DEGREE, 0.0)                                                    \
     R(RAD2DEG, "rad2deg", CHEAP, a * WG_RADIAN, 0, WG_RADIAN, 0.0)                                                    \
     R(DEGREES, "degrees", CHEAP, a * WG_RADIAN, 0, WG_RADIAN, 0.0)                                                    \
-    R(ERF, "scipy.special.erf", VECTOR, erf(a), WG_A, WG_2_SQRTPI * wg_gauss(a), -2.0 * wg_gauss_slope(a))              \
-    R(ERFC, "scipy.special.erfc", VECTOR, erfc(a), WG_A, -WG_2_SQRTPI * wg_gauss(a), 2.0 * wg_gauss_slope(a))           \
+    R(ERF, "scipy.special.erf", VECTOR, erf(a), WG_A, WG_2_SQRTPI * wg_gauss(a), WG_2_SQRTPI * wg_gauss_slope(a))       \
+    R(ERFC, "scipy.special.erfc", VECTOR, erfc(a), WG_A, -WG_2_SQRTPI * wg_gauss(a), -WG_2_SQRTPI * wg_gauss_slope(a))   \
     R(EXPIT, "scipy.special.expit", VECTOR, 1.0 / (1.0 + exp(-a)), WG_A, wg_expit_partial(a), wg_expit_second(a))
 
 /* R(opcode, name, cost, y, reads of dy/da, reads of dy/db, dy/da, dy/db, d2y/da2, d2y/dadb, d2y/db2).
