@@ -769,6 +769,21 @@ def test_recording_that_differs_from_f(monkeypatch):
     assert len(caught) == 1 and g.paths == 0
 
 
+def test_result_that_only_an_exact_recording_could_confirm(monkeypatch):
+    class Wrong(replica.Replica):
+        def __init__(self, *args):
+            if args[4]:  # exact
+                raise NotReplayable("fsolve runs a solver, which a replay would skip")
+            super().__init__(*args)
+
+        def _execute(self, leaves):
+            return [super()._execute(leaves)[0] + 1.0]
+
+    monkeypatch.setattr(module.record, "trace", Wrong)
+    g = wg.compile(lambda u: u)
+    assert all(g(x) is x for _ in range(3)) and g.paths == 0
+
+
 def test_wrong_recording_is_dropped(monkeypatch):
     class Turning(replica.Replica):
         def _execute(self, leaves):
