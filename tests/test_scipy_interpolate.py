@@ -195,6 +195,30 @@ def test_barycentric_interpolation_is_that_of_the_same_polynomial():
     np.testing.assert_allclose(wg.jacobian(lambda y: si.barycentric_interpolate(t, y, q))(y), expected, atol=1e-12)
 
 
+RATIONAL = {
+    "BarycentricInterpolator": si.BarycentricInterpolator,
+    "FloaterHormannInterpolator": lambda x, y: si.FloaterHormannInterpolator(x, y, d=2),
+    "barycentric_interpolate": lambda x, y: lambda at: si.barycentric_interpolate(x, y, at),
+}
+
+
+@pytest.mark.parametrize("name", RATIONAL)
+@pytest.mark.parametrize("columns", [1, 2])
+def test_barycentric_formulas_have_derivatives_at_the_nodes(name, columns):
+    data = np.column_stack([y, y**2])[:, :columns]
+
+    def f(x):
+        return RATIONAL[name](x[:6], data)(x[6:].reshape(2, 2))
+
+    x = np.concatenate([t, [t[1], 0.7, t[4], t[1]]])
+    is_compiled = name != "barycentric_interpolate"  # in which SciPy draws random bits
+    check(f, x, compiled=is_compiled, batches=False, sparse=False)
+    step = 1e-4 * np.cos(np.arange(10.0))
+    loss = lambda x: np.sum(f(x) ** 2)
+    before, after = [wg.grad(loss)(x + k * step) @ step for k in (-1, 1)]
+    np.testing.assert_allclose(wg.hvp(loss)(x, step) @ step, (after - before) / 2, rtol=1e-3)
+
+
 ENDS = {
     "bbox": lambda t: si.InterpolatedUnivariateSpline(t, y, bbox=[-1, 5])(1.1),
     "xb": lambda t: si.splev(1.1, si.splrep(t, y, xb=-1)),

@@ -69,6 +69,32 @@ def _random_order(rng):
 _polyint = _copy("scipy.interpolate._polyint", check_random_state=_random_order)
 _barycentric = _polyint.BarycentricInterpolator
 _barycentric.__init__ = _inspect.unwrap(_barycentric.__init__)
+_quotient = _barycentric._evaluate
+
+
+def _through_nodes(y, x, nodes, weights, values):
+    """Return the values y of a barycentric interpolant at x, with its derivative where x is a node.
+
+    SciPy takes the data there, which do not depend on x. Numerator and denominator are multiplied by ``x - node``.
+    """
+    rows, columns = _np.nonzero(x[:, None] == nodes)
+    if not rows.size:
+        return y
+    apart = x[rows] - nodes[columns]
+    between = x[rows][:, None] - nodes
+    is_node = _np.arange(len(nodes)) == columns[:, None]
+    others = _np.where(is_node, 0.0, weights / _np.where(is_node, 1.0, between))
+    above = weights[columns][:, None] * values[columns] + apart[:, None] * (others @ values)
+    below = weights[columns] + apart * _np.sum(others, axis=1)
+    y[rows] = _namespace.with_value(above / below[:, None], _var.plain(values[columns]))
+    return y
+
+
+def _barycentric_value(self, x):
+    return _through_nodes(_quotient(self, x), x, self.xi, self.wi, self.yi)
+
+
+_barycentric._evaluate = _barycentric_value
 _bsplines = _copy("scipy.interpolate._bsplines", _dierckx=_spline_rules.Splines, get_lapack_funcs=_lapack)
 _fitpack_py = _copy("scipy.interpolate._fitpack_py")
 _pieces = _copy(
@@ -579,6 +605,18 @@ PchipInterpolator, Akima1DInterpolator = _cubic.PchipInterpolator, _cubic.Akima1
 BarycentricInterpolator, KroghInterpolator = _polyint.BarycentricInterpolator, _polyint.KroghInterpolator
 if _interpolate.has("FloaterHormannInterpolator"):
     FloaterHormannInterpolator = _copy("scipy.interpolate._bary_rational").FloaterHormannInterpolator
+    _rational = FloaterHormannInterpolator.__call__
+
+    def _rational_value(self, z):
+        z = _numpy.asarray(z)
+        y = _rational(self, z)
+        y = _np.moveaxis(y, self._axis, 0) if z.ndim else y
+        nodes, weights, values = self._support_points, self.weights, self._support_values
+        flat, values = _np.reshape(y, (z.size, -1)), _np.reshape(values, (len(nodes), -1))
+        y = _np.reshape(_through_nodes(flat, _np.ravel(z), nodes, weights, values), _np.shape(y))
+        return _np.moveaxis(y, 0, self._axis) if z.ndim else y
+
+    FloaterHormannInterpolator.__call__ = _rational_value
 RegularGridInterpolator = _grids.RegularGridInterpolator
 
 _objects.register_objects(
