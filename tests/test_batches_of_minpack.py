@@ -224,3 +224,13 @@ def test_slow_convergence_takes_many_updates(calls):
     compiled(1.0)
     calls.clear()
     np.testing.assert_allclose(compiled(1.1), f(1.1), atol=1e-8)
+
+
+@pytest.mark.parametrize("n", [2, 40])
+def test_small_equations_have_the_roots_of_minpack(n, calls):
+    f = lambda p: plain.root(lambda x: 1e-200 * (x**2 - p * np.arange(1.0, n + 1)), np.ones(n)).x
+    compiled = wg.compile(f)
+    compiled(1.0)
+    calls.clear()
+    np.testing.assert_allclose(compiled(2.0), f(2.0), rtol=1e-8)
+    assert not calls

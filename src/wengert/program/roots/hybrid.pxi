@@ -17,6 +17,8 @@ cdef enum:
     AT_START, AT_COLUMN, AT_JACOBIAN, AT_TRIAL      # stages: where the equations are evaluated next
     LEFT = 2                                        # status
 
+cdef double SMALL_SQUARES = 1e-280                  # smaller sums of squares may have lost digits by underflow
+
 cdef struct Options:
     double xtol, factor, difference                 # `difference`: relative step
     Py_ssize_t maxfev
@@ -44,12 +46,13 @@ cdef inline void set_memory(Py_ssize_t n, Hybrid *s, double *work) noexcept nogi
     s.stage, s.nfev = AT_START, 0
 
 
-cdef inline double norm(Py_ssize_t n, const double *x) noexcept nogil:
+cdef inline double norm(Py_ssize_t n, const double *x, Py_ssize_t width=1) noexcept nogil:
+    """Return the norm of a vector whose elements are `width` apart."""
     cdef double total = 0.0
     cdef Py_ssize_t i
     for i in range(n):
-        total += x[i] * x[i]
-    return sqrt(total)
+        total += x[i * width] * x[i * width]
+    return small_norm(n, x, width, NULL) if total < SMALL_SQUARES else sqrt(total)
 
 
 cdef inline double scaled_norm(Py_ssize_t n, const double *x, const double *scale) noexcept nogil:
@@ -58,7 +61,21 @@ cdef inline double scaled_norm(Py_ssize_t n, const double *x, const double *scal
     for i in range(n):
         d = x[i] * scale[i]
         total += d * d
-    return sqrt(total)
+    return small_norm(n, x, 1, scale) if total < SMALL_SQUARES else sqrt(total)
+
+
+cdef double small_norm(Py_ssize_t n, const double *x, Py_ssize_t width, const double *scale) noexcept nogil:
+    """Return the norm of a vector, or of its product with `scale`, without underflow."""
+    cdef double total = 0.0, most = 0.0, d
+    cdef Py_ssize_t i
+    for i in range(n):
+        most = larger(most, fabs(x[i * width] * (1.0 if scale == NULL else scale[i])))
+    if most == 0.0:
+        return 0.0
+    for i in range(n):
+        d = x[i * width] * (1.0 if scale == NULL else scale[i]) / most
+        total += d * d
+    return most * sqrt(total)
 
 
 cdef inline double spacing(const Hybrid *s, Py_ssize_t j, const Options *options) noexcept nogil:
@@ -133,20 +150,19 @@ cdef inline Py_ssize_t wide_columns(Hybrid *s, Updated wide, double *z, const do
 cdef inline int with_jacobian(Py_ssize_t n, Hybrid *s, Lane *at, Updated wide, double *z, Py_ssize_t width,
                               const Options *options) noexcept nogil:
     """Scale the unknowns by the columns of a new Jacobian, and take a step."""
-    cdef Py_ssize_t i, j
+    cdef Py_ssize_t i, j, count
     cdef double length
     s.is_exact = True
     if wide is not None and wide.factor(s.jacobian):
         return LEFT
     for j in range(n):
-        length = 0.0
         if wide is None:
-            for i in range(n):
-                length += s.jacobian[i * n + j] * s.jacobian[i * n + j]
+            length = norm(n, s.jacobian + j, n)
         else:
-            for i in range(wide.starts[j], wide.starts[j + 1]):
-                length += s.jacobian[wide.by_columns[i]] * s.jacobian[wide.by_columns[i]]
-        length = sqrt(length)
+            count = wide.starts[j + 1] - wide.starts[j]
+            for i in range(count):
+                s.step[i] = s.jacobian[wide.by_columns[wide.starts[j] + i]]
+            length = norm(count, s.step)
         if s.accepted == 0:
             s.scale[j] = 1.0 if length == 0.0 else length
         s.scale[j] = larger(s.scale[j], length)
@@ -199,10 +215,8 @@ cdef inline int stepped(Py_ssize_t n, Hybrid *s, Lane *at, Updated wide, double 
                 s.gradient[j] = s.gradient[j] / slope / s.scale[j]
             memset(s.predicted, 0, n * sizeof(double))
             add_product(n, s, wide, s.gradient, s.predicted, False)
-            d = 0.0
-            for i in range(n):
-                d += s.predicted[i] * s.predicted[i]
-            reach, ratio, part = slope / d, s.radius / newton, 0.0
+            d = norm(n, s.predicted)
+            reach, ratio, part = slope / d / d, s.radius / newton, 0.0
             if reach < s.radius:
                 d = reach / s.radius
                 part = s.norm / slope * (s.norm / newton) * d
@@ -226,12 +240,10 @@ cdef inline int compared(Py_ssize_t n, Hybrid *s, Lane *at, Updated wide, double
     """Accept or reject the trial point, change the radius, and update the Jacobian."""
     cdef Py_ssize_t i, j
     cdef double new, expected = 0.0, actual = -1.0, ratio = 0.0, d
-    new = 0.0
     for i in range(n):
         s.predicted[i] = s.f[i]
-        new += found[i * width] * found[i * width]
     add_product(n, s, wide, s.step, s.predicted, False)
-    new = sqrt(new)
+    new = norm(n, found, width)
     if not isfinite(new):
         return LEFT
     if new < s.norm:
