@@ -47,6 +47,7 @@ SYSTEMS = {
     "solve symmetric": (lambda a, b: la.solve(a + a.T, b, assume_a="sym"), M, B),
     "solve positive definite": (lambda a, b: la.solve(positive(a), b, assume_a="pos"), M, V),
     "solve lower": (lambda a, b: la.solve(positive(a), b, lower=True, assume_a="pos"), M, V),
+    "solve tridiagonal": (lambda a, b: la.solve(a, b, assume_a="tridiagonal"), M, B),  # SciPy reads three diagonals
     "solve_triangular": (la.solve_triangular, M, B),
     "solve_triangular lower": (lambda a, b: la.solve_triangular(a, b, lower=True, trans="T"), M, V),
     "solve_triangular with unit diagonal": (lambda a, b: la.solve_triangular(a, b, unit_diagonal=True), M, V),
@@ -104,6 +105,8 @@ FACTORS = {
     "orth": (la.orth, TALL),
     "polar": (lambda a: la.polar(a)[0], M),
     "left polar": (lambda a: la.polar(a, side="left")[1], M),
+    "left polar of more rows": (lambda a: la.polar(a, side="left")[1], M[:, :3]),
+    "right polar of more columns": (lambda a: la.polar(a)[1], M[:2]),
     "orthogonal_procrustes": (lambda a, b: la.orthogonal_procrustes(a, b)[0], TALL, TALL[::-1].copy() + 0.3),
     "subspace_angles": (la.subspace_angles, TALL, TALL[::-1, :2].copy()),
     "eigh": (lambda a: fixed(la.eigh(a + a.T)[1]), M),

@@ -326,11 +326,14 @@ orth_plain = plain(la.orth)
 @formula("polar")
 def _polar(a, side="right"):
     a = as_array(a)
-    if side == "right":
+    m, n = np.shape(a)
+    if m > n or (m == n and side == "right"):
         p = la.sqrtm(adjoint(a) @ a)
-        return adjoint(np.linalg.solve(p, adjoint(a))), p
+        u = adjoint(np.linalg.solve(p, adjoint(a)))
+        return u, p if side == "right" else u @ p @ adjoint(u)
     p = la.sqrtm(a @ adjoint(a))
-    return np.linalg.solve(p, a), p
+    u = np.linalg.solve(p, a)
+    return u, p if side == "left" else adjoint(u) @ p @ u
 
 
 @by_formula(la.orthogonal_procrustes)

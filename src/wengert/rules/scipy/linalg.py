@@ -70,8 +70,10 @@ def matrix_read(a, assume_a, lower):
     """Return the matrix that SciPy reads under an assumption about its structure."""
     UPLO = "L" if lower else "U"
     match assume_a:
-        case None | "gen" | "general" | "banded" | "tridiagonal":
+        case None | "gen" | "general" | "banded":
             return a
+        case "tridiagonal":
+            return np.triu(np.tril(a, 1), -1)
         case "sym" | "symmetric":
             return symmetric_from(a, UPLO)
         case "her" | "hermitian" | "pos" | "positive definite":
