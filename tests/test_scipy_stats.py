@@ -226,6 +226,8 @@ CASES = {
     "noncentral t of few degrees of freedom": (lambda t: st.nct.cdf(t[:2] - 1, 0.8, t[2]), x),
     "noncentral t, tails": (lambda t: st.nct.sf(t[:2], 4.5, t[2]) + st.nct.isf(t[:2] / 9, 4.5, t[2]), x),
     "noncentral t, moments": (lambda t: np.array([st.nct.mean(t[2] + 4, t[1]), st.nct.var(t[2] + 4, t[1])]), x),
+    "von Mises, several turns": (lambda t: st.vonmises.cdf(9 * t[:2], t[2]), x),
+    "von Mises, narrow": (lambda t: st.vonmises.cdf(t[:2] / 9, 40 + t[2]) + st.vonmises.ppf(t[:2] / 9, 40 + t[2]), x),
     "mvn rvs": (lambda t: st.multivariate_normal.rvs(t[:2], pos(S) * t[2], size=2, random_state=3), x),
     "qmc scale": (lambda t: st.qmc.scale(np.full((3, 2), 0.3), [0.0, t[0] - 9], t[1:3]), x),
     "own distribution": (lambda v: ours.logpdf(v, 1.3), x),
@@ -254,7 +256,7 @@ CONTINUOUS = {
     "loguniform": (0.1, 2.0), "mielke": (2.0, 1.5), "moyal": (), "nakagami": (1.3,), "powerlaw": (1.5,),
     "powerlognorm": (1.5, 0.7), "powernorm": (1.5,), "recipinvgauss": (0.8,), "rice": (0.7,), "semicircular": (),
     "truncexpon": (2.0,), "truncpareto": (1.5, 3.0), "uniform": (), "wald": (), "weibull_max": (1.7,),
-    "wrapcauchy": (0.4,), "arcsine": (), "anglit": (), "laplace": (), "genexpon": (1.0, 1.2, 0.8),
+    "wrapcauchy": (0.4,), "vonmises": (1.3,), "arcsine": (), "anglit": (), "laplace": (), "genexpon": (1.0, 1.2, 0.8),
 }  # fmt: skip
 DISCRETE = {
     "poisson": (1.3,), "binom": (7, 0.3), "nbinom": (5.0, 0.4), "geom": (0.3,), "bernoulli": (0.3,), "planck": (0.5,),

@@ -230,6 +230,47 @@ def skew_density(x, loc, scale, a):
     return np.sqrt(2 / np.pi) / scale * np.exp(-0.5 * z * z) * sp.ndtr(a * z)
 
 
+# ---- the von Mises distribution
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+
+
+def von_mises(x, k):
+    return np.exp(k * sp.cosm1(x)) / (2 * np.pi * sp.i0e(k))
+
+
+@dispatched
+def von_mises_cdf(x, k):
+    return importlib.import_module("scipy.stats._stats").von_mises_cdf(k, x)
+
+
+@dispatched
+def circular_moment(m, x, k):
+    """Return the integral of cos(t)**m, with the density, from -pi to x."""
+    m, x, k = np.broadcast_arrays(m, x, k)
+    turns = np.round(x / (2 * np.pi))
+    end = 12 / np.sqrt(np.maximum(k, (12 / np.pi) ** 2))  # the density is negligible beyond
+
+    def integral(x):
+        t = x[..., None] * (1 + _NODES) / 2
+        return x / 2 * np.sum(_WEIGHTS * np.cos(t) ** m[..., None] * von_mises(t, k[..., None]), axis=-1)
+
+    return ((1 + 2 * turns) * integral(end) + integral(np.clip(x - 2 * np.pi * turns, -end, end)))[()]
+
+
+elementwise(
+    circular_moment,
+    None,
+    lambda y, m, x, k: np.cos(x) ** m * von_mises(x, k),
+    lambda y, m, x, k: circular_moment(m + 1, x, k) - sp.i1e(k) / sp.i0e(k) * y,
+)
+elementwise(
+    von_mises_cdf,
+    lambda y, x, k: von_mises(x, k),
+    lambda y, x, k: circular_moment(1, x, k) - sp.i1e(k) / sp.i0e(k) * circular_moment(0, x, k),
+)
+
+
 # ---- distributions of test statistics
 
 

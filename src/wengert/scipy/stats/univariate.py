@@ -89,6 +89,7 @@ _continuous = copies.second_copy(
     "scipy.stats._continuous_distns", _log_diff=rules.log_difference, BSpline=_Interpolation("BSpline")
 )
 _continuous.nct_gen._cdf = lambda self, x, df, nc: rules.noncentral_t_cdf(x, df, nc)
+_continuous.vonmises_gen._cdf = lambda self, x, kappa: rules.von_mises_cdf(x, kappa)
 
 
 def _preprocessed(self, x, skew):
