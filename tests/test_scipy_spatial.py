@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.spatial as sp
+from scipy.linalg import expm
 from scipy.spatial import distance
 from scipy.spatial.distance import cdist, pdist, squareform
 from scipy.spatial.transform import Rotation as R
@@ -116,6 +117,28 @@ ROTATIONS = {
 def test_rotations_have_derivatives(name):
     f, x = ROTATIONS[name]
     check(f, x, batches=False)
+
+
+def rotated(v):
+    """Rotate `VECTORS` by the exponential of a skew-symmetric matrix."""
+    zero = 0.0 * v[0]
+    return VECTORS @ expm(np.array([[zero, -v[2], v[1]], [v[2], zero, -v[0]], [-v[1], v[0], zero]])).T
+
+
+@pytest.mark.parametrize("length", [0.0, 1e-9, 5e-4, 0.1, 0.99, 1.01, 3.0])
+def test_rotation_vectors_of_every_length_have_second_derivatives(length):
+    v = length * np.array([2.0, -1.0, 2.0]) / 3
+    there = lambda v: np.sum(np.cos(VECTORS) * R.from_rotvec(v).apply(VECTORS))
+    back = lambda v: np.sum(np.sin(R.from_rotvec(v).as_rotvec()))
+    expected = wg.hessian(lambda v: np.sum(np.cos(VECTORS) * rotated(v)))(v)
+    for f, hessian in ((there, expected), (back, np.diag(-np.sin(v)))):
+        np.testing.assert_allclose(wg.hessian(f)(v), hessian, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(wg.hessian(wg.compile(f))(v), hessian, rtol=1e-9, atol=1e-9)
+
+
+def test_matrices_that_are_not_orthogonal_are_not_written_into():
+    matrix = FIXED.as_matrix() + 0.05 * VECTORS[:3]
+    check(lambda m: R.from_matrix(m).as_quat(), matrix, batches=False)
 
 
 def triangles(tri):

@@ -61,6 +61,47 @@ def _converted(rotation):
 _PLAIN = frozenset(("RigidTransform",))
 _scipy = _importlib.import_module("scipy.spatial.transform._rotation")
 _python = _copies.second_copy("scipy.spatial.transform._rotation_xp")
+
+
+def _series(x, *factors):
+    """Return the power series whose coefficients are cumulative products of 1 and the factors."""
+    y = 1.0
+    for factor in factors[::-1]:
+        y = 1.0 + factor * x * y
+    return y
+
+
+_TERMS = range(1, 10)
+
+
+def _from_rotvec(rotvec, degrees=False):
+    """Compute SciPy's formula from the square of the angle: the angle has no second derivative at 0."""
+    rotvec = rotvec * (_np.pi / 180) if degrees else rotvec
+    square = _np.sum(rotvec**2, axis=-1, keepdims=True)
+    is_small = square <= 1.0
+    angle = _np.sqrt(_np.where(is_small, 1.0, square))
+    near = _series(square, *[-0.25 / (2 * k * (2 * k + 1)) for k in _TERMS]) / 2
+    scale = _np.where(is_small, near, _np.sin(angle / 2) / angle)
+    cosine = _series(square, *[-0.25 / (2 * k * (2 * k - 1)) for k in _TERMS])
+    return _np.concatenate([rotvec * scale, _np.where(is_small, cosine, _np.cos(angle / 2))], axis=-1)
+
+
+def _as_rotvec(quat, degrees=False):
+    """Compute SciPy's formula from the square of the vector: its length has no second derivative at 0."""
+    quat = _python._quat_canonical(quat)
+    vector, w = quat[..., :3], quat[..., 3:]
+    square = _np.sum(vector**2, axis=-1, keepdims=True)
+    is_small = square <= 0.01 * w**2
+    sine = _np.sqrt(_np.where(is_small, 1.0, square))
+    w_or_1 = _np.where(is_small, w, 1.0)
+    near = _series(square / w_or_1**2, *[-(2 * k - 1) / (2 * k + 1) for k in _TERMS]) / w_or_1
+    rotvec = 2 * _np.where(is_small, near, _np.arctan2(sine, w) / sine) * vector
+    return rotvec * (180 / _np.pi) if degrees else rotvec
+
+
+_from_matrix = _python.from_matrix
+_python.from_rotvec, _python.as_rotvec = _from_rotvec, _as_rotvec
+_python.from_matrix = lambda matrix, assume_valid=False: _from_matrix(_np.copy(matrix), assume_valid)  # it writes into it
 _copy = _copies.second_copy("scipy.spatial.transform._rotation", select_backend=_select_backend)
 Rotation, Slerp = _copy.Rotation, _copy.Slerp
 RotationSpline = _copies.second_copy("scipy.spatial.transform._rotation_spline").RotationSpline
