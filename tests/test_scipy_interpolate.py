@@ -219,6 +219,15 @@ def test_barycentric_formulas_have_derivatives_at_the_nodes(name, columns):
     np.testing.assert_allclose(wg.hvp(loss)(x, step) @ step, (after - before) / 2, rtol=1e-3)
 
 
+@pytest.mark.parametrize("kernel", ["gaussian", "multiquadric", "inverse_multiquadric", "inverse_quadratic", "quintic"])
+def test_smooth_radial_functions_have_second_derivatives_at_the_data(kernel):
+    f = si.RBFInterpolator(SQUARE, np.sin(SQUARE @ [1.0, 2.0]), kernel=kernel, epsilon=1.5, degree=2)
+    loss = lambda x: np.sum(f(x.reshape(2, 2)))
+    at, h = SQUARE[4:6].ravel(), 1e-4
+    differences = [wg.grad(loss)(at + h * e) - wg.grad(loss)(at - h * e) for e in np.eye(4)]
+    np.testing.assert_allclose(wg.hessian(loss)(at), np.array(differences) / (2 * h), rtol=1e-5, atol=1e-6)
+
+
 ENDS = {
     "bbox": lambda t: si.InterpolatedUnivariateSpline(t, y, bbox=[-1, 5])(1.1),
     "xb": lambda t: si.splev(1.1, si.splrep(t, y, xb=-1)),

@@ -112,6 +112,27 @@ _grids = _copy(
 )
 _rbf = _copy("scipy.interpolate._rbf")
 _radial = _copy("scipy.interpolate._rbfinterp", is_numpy=lambda namespace: False)
+_kernels = _copy("scipy.interpolate._rbfinterp_xp")
+
+#: kernels that are smooth at distance 0, as functions of the square of the distance, which is smooth there as well
+_OF_SQUARES = {
+    "multiquadric": lambda square: -_np.sqrt(square + 1.0),
+    "inverse_multiquadric": lambda square: 1.0 / _np.sqrt(square + 1.0),
+    "inverse_quadratic": lambda square: 1.0 / (square + 1.0),
+    "gaussian": lambda square: _np.exp(-square),
+}
+_coefficients = _kernels._build_evaluation_coefficients
+
+
+def _evaluation_coefficients(x, y, kernel, epsilon, powers, shift, scale, xp):
+    if kernel not in _OF_SQUARES:
+        return _coefficients(x, y, kernel, epsilon, powers, shift, scale, xp)
+    square = _np.sum((x[:, None, :] * epsilon - y[None, :, :] * epsilon) ** 2, axis=-1)
+    monomials = _np.prod(((x - shift) / scale)[:, None, :] ** powers, axis=-1)
+    return _np.concatenate([_OF_SQUARES[kernel](square), monomials], axis=-1)
+
+
+_kernels._build_evaluation_coefficients = _evaluation_coefficients
 _copies = [_polyint, _bsplines, _fitpack_py, _pieces, _cubic, _splines, _grids]
 
 

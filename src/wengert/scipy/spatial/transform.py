@@ -99,9 +99,12 @@ def _as_rotvec(quat, degrees=False):
     return rotvec * (180 / _np.pi) if degrees else rotvec
 
 
-_from_matrix = _python.from_matrix
+def _from_copy(matrix, assume_valid=False):
+    return _from_matrix(_np.copy(matrix), assume_valid)  # SciPy's Python code writes into matrices
+
+
+_from_matrix, _python.from_matrix = _python.from_matrix, _from_copy
 _python.from_rotvec, _python.as_rotvec = _from_rotvec, _as_rotvec
-_python.from_matrix = lambda matrix, assume_valid=False: _from_matrix(_np.copy(matrix), assume_valid)  # it writes into it
 _copy = _copies.second_copy("scipy.spatial.transform._rotation", select_backend=_select_backend)
 Rotation, Slerp = _copy.Rotation, _copy.Slerp
 RotationSpline = _copies.second_copy("scipy.spatial.transform._rotation_spline").RotationSpline
