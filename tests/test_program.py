@@ -1,5 +1,6 @@
 """`wengert.record` and `wengert.Program`: values of f and derivatives of eager mode, without calling f."""
 
+import collections
 import copy
 import pathlib
 import pickle
@@ -11,6 +12,8 @@ import types
 import numpy as np
 import pytest
 from scipy import special
+from scipy.interpolate import CubicSpline
+from scipy.sparse import diags
 from wengert.program.ir.opcodes import Op
 
 import wengert as wg
@@ -399,12 +402,29 @@ class Keeps:
         self.u = u
 
 
+class KeepsInSlot:
+    __slots__ = ("u",)
+
+    def __init__(self, u):
+        self.u = u
+
+    def method(self):
+        return self.u
+
+
 UNRECORDED = {
     "an effect": (appends, x, wg.TracedValueError, "VALUES|dict"),
     "an argument written": (lambda u: u.__setitem__(0, 1.0), x, wg.TracedValueError, "copy"),
     "a generator": (lambda u: (v * 2 for v in u), x, wg.TracedValueError, "generator that hides traced values"),
     "an iterator": (lambda u: map(np.sin, u), x, wg.TracedValueError, "map that hides traced values"),
     "an object": (Keeps, x, wg.TracedValueError, "Keeps that hides traced values"),
+    "an object with slots": (KeepsInSlot, x, wg.TracedValueError, "KeepsInSlot that hides traced values"),
+    "an object within others": (lambda u: Keeps([{"a": KeepsInSlot(u)}]), x, wg.TracedValueError, "Keeps that hides"),
+    "a method of an object": (lambda u: KeepsInSlot(u).method, x, wg.TracedValueError, "method that hides"),
+    "a default value": (lambda u: lambda v=u: v, x, wg.TracedValueError, "function that hides traced values"),
+    "a deque": (lambda u: collections.deque([u]), x, wg.TracedValueError, "deque that hides traced values"),
+    "a spline": (lambda u: CubicSpline(np.arange(3.0), u), x, wg.TracedValueError, "CubicSpline that hides"),
+    "a matrix": (lambda u: diags([u], [0]).sum(axis=0), x, wg.TracedValueError, "matrix that hides traced values"),
     "its memory": (lambda u: memoryview(u)[0], x, wg.TracedValueError, "memoryview"),
     "no rule": (lambda u: np.histogram(u)[0], x, wg.UnsupportedFunctionError, "histogram"),
     "text": (lambda u: u, "a", TypeError, "pass a number"),
@@ -416,6 +436,28 @@ def test_unrecordable_function_raises(name):
     f, point, error, message = UNRECORDED[name]
     with pytest.raises(error, match=message):
         wg.record(f, point)
+
+
+class Named(list):
+    name = "none"
+
+
+def test_compiled_results_of_other_classes_are_those_of_the_call():
+    def named(u):
+        found = Named([2 * u, 3.0, [u]])
+        found.name = "double"
+        return found
+
+    f, g, h = map(wg.compile, (named, lambda u: KeepsInSlot(2 * u), lambda u: diags([u], [0]).sum(axis=0)))
+    for k in range(2):
+        y = f(x + k)
+        np.testing.assert_array_equal(y[0], 2 * y[2][0])
+        np.testing.assert_array_equal(y[0], 2 * (x + k))
+        assert (type(y), y.name, y[1]) == (Named, "double", 3.0)
+        np.testing.assert_array_equal(g(x + k).u, 2 * (x + k))
+        total = h(x + k)
+        assert isinstance(total, np.matrix) and np.array_equal(total, [x + k])
+    np.testing.assert_array_equal(wg.jacobian(lambda u: diags([u], [0]).sum(axis=0))(x), [np.eye(3)])
 
 
 program_of_a_number = wg.record(lambda a, k=1.0: np.sin(a) * k, 1.0, kwargs={"k": 2.0})

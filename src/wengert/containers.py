@@ -17,6 +17,7 @@ import numpy as np
 
 from wengert.core.dispatch import dispatch, instances
 from wengert.core.dispatch.lifted import Lifted
+from wengert.core.dispatch.traced_matrix import TracedMatrix
 from wengert.core.operands import var
 from wengert.core.rebind.proxies import original
 from wengert.core.tape.tape import holds_complex
@@ -158,10 +159,18 @@ def children_of(x: Any) -> tuple[list, Callable[[list], Any]] | None:
             return new
 
         return [x[key] for key in keys], restore_dict
+
+    def restore_list(items):
+        new = copy.copy(x)
+        new[:] = items
+        return new
+
     if isinstance(x, tuple) and hasattr(x, "_fields"):
         return list(x), lambda items: type(x)(*items)
     if isinstance(x, (list, tuple)):
-        return (list(x), type(x)) if _holds_arrays(x) else None
+        restore = type(x) if type(x) is list or isinstance(x, tuple) else restore_list
+        is_template = type(x) not in (list, tuple) and _holds_placeholders(x)
+        return (list(x), restore) if is_template or _holds_arrays(x) else None
     names = fields_of(x)
     if names is None:
         return None
@@ -184,6 +193,16 @@ def fields_of(x: Any) -> list[str] | None:
     if hasattr(type(x), "__dataclass_fields__"):
         return [field.name for field in dataclasses.fields(x)]
     return None
+
+
+class Placeholder:
+    """Stands for an array in the template of a container."""
+
+    __slots__ = ()
+
+
+def _holds_placeholders(x):
+    return isinstance(x, Placeholder) or (isinstance(x, (list, tuple)) and any(map(_holds_placeholders, x)))
 
 
 def _holds_arrays(x: list | tuple) -> bool:
@@ -367,6 +386,8 @@ def output_leaf(y: Any, name: str, takes_complex: bool = False) -> Any:
     """Convert an output leaf to a traced value or a plain float array, or raise a TypeError."""
     if var.may_hold_instances():
         y = instances.unwrapped(y)
+    if type(y) is TracedMatrix:
+        y = y.A
     if var.is_var(y):
         y = var.as_numpy(y)
         if np.dtype(y.dtype).kind == "c" and not takes_complex:

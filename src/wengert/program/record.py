@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import types
 import weakref
 
@@ -278,13 +279,31 @@ def _may_hide_traced(x):
     """Return whether an object, closure or iterator may hold traced values that the template cannot see."""
     if hasattr(type(x), "__next__"):
         return True
-    parts = [*getattr(x, "__dict__", {}).values(), *(x.flat if isinstance(x, np.ndarray) else ())]
-    parts += [cell.cell_contents for cell in getattr(x, "__closure__", None) or () if cell != _EMPTY]
-    parts += x.values() if isinstance(x, dict) else ()
-    return any(map(holds_traced, parts))
+    seen, waiting = {}, [x, *(vars(x).values() if isinstance(x, type) else ())]
+    while waiting:
+        part = waiting.pop()
+        if is_var(part) or isinstance(part, instances.SubclassVar):
+            return True
+        if id(part) in seen or isinstance(part, _OPAQUE):
+            continue
+        if len(seen) == MAX_PARTS:
+            return True
+        seen[id(part)] = part
+        if isinstance(part, types.FunctionType):  # not its globals
+            waiting += (part.__defaults__, part.__kwdefaults__, part.__closure__, vars(part))
+        else:
+            waiting += part.flat if isinstance(part, np.ndarray) and part.dtype == object else gc.get_referents(part)
+    return False
 
 
-_EMPTY = types.CellType()
+#: maximum number of objects within one that a result contains; beyond it, f runs uncompiled
+MAX_PARTS = 100_000
+
+#: objects that hold no results of f
+_OPAQUE = (
+    types.NoneType, type, types.ModuleType, types.CodeType, types.FrameType, types.TracebackType, str, bytes,
+    bool, int, float, complex,
+)  # fmt: skip
 
 
 def _name(f):

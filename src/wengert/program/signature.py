@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from wengert.containers import input_leaf, split
+from wengert.containers import Placeholder, input_leaf, split
 from wengert.core.operands.var import holds_traced, is_var
 from wengert.errors import TracedValueError
 from wengert.program.ir.verify import Verifier, check_fields, expect, is_count
 from wengert.program.tracing.pytree import fill, key_of, mapped
 
 
-class Slot:
+class Slot(Placeholder):
     """Placeholder of a leaf in a template: its index, and an optional conversion for a scalar of a result."""
 
     __slots__ = ("make", "number")

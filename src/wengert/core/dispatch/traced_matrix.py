@@ -65,3 +65,7 @@ class TracedMatrix:
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = __rmatmul__ = _refuse
     __truediv__ = __rtruediv__ = __pow__ = __neg__ = __iter__ = __getitem__ = __len__ = _refuse
     __array_ufunc__ = None
+
+
+# in messages
+TracedMatrix.__module__, TracedMatrix.__qualname__, TracedMatrix.__name__ = "numpy", "matrix", "matrix"
