@@ -346,6 +346,28 @@ def test_quantiles_found_by_iterations_solve_the_equation():
     np.testing.assert_allclose(second, (slopes[0] - slopes[1]) / (2 * h), rtol=1e-6)
 
 
+POWERS = {
+    "boxcox_llf": (lambda t: st.boxcox_llf(t, x), 0.0),
+    "yeojohnson_llf of positive data": (lambda t: st.yeojohnson_llf(t, x), 0.0),
+    "yeojohnson_llf of negative data": (lambda t: st.yeojohnson_llf(t, -x), 2.0),
+    "yeojohnson_llf": (lambda t: st.yeojohnson_llf(t, x - 1), 0.0),
+    "boxcox": (lambda t: np.sum(st.boxcox(x, t) ** 2), 0.0),
+    "yeojohnson": (lambda t: np.sum(st.yeojohnson(x - 1, t) ** 2), 0.0),
+    "yeojohnson, 2": (lambda t: np.sum(st.yeojohnson(x - 1, t) ** 2), 2.0),
+}
+
+
+@pytest.mark.parametrize("name", POWERS)
+def test_power_transforms_have_derivatives_where_the_power_becomes_a_logarithm(name):
+    f, at = POWERS[name]
+    g = wg.compile(wg.grad(f))
+    for h in (0.0, 1e-7, 0.05):
+        slope = np.ravel(differences(lambda t: np.array([f(t[0])]), np.array([at + h]), 1e-2))[0]
+        np.testing.assert_allclose(wg.grad(f)(at + h), slope, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(g(at + h), slope, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(wg.hessian(f)(at), wg.hessian(f)(at + 1e-5), rtol=1e-3)
+
+
 def test_entropies_and_expectations_have_derivatives():
     c = 1.7  # a Weibull distribution, without a closed form in SciPy
     slope = wg.grad(lambda c: st.exponweib.entropy(1.0, c))(c)

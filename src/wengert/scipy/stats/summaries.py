@@ -11,14 +11,27 @@ from wengert.core.dispatch import dispatch
 from wengert.core.frames import at
 from wengert.core.operands import var
 from wengert.errors import UnsupportedFunctionError
+from wengert.implicit import theorem
 from wengert.rules.scipy import stats as _rules
 from wengert.rules.scipy.functions import Functions
+from wengert.rules.special import sp
 from wengert.scipy import copies, namespace
 
 _functions = Functions("scipy.stats")
 _original = importlib.import_module("scipy.stats")
-for _name in "_axis_nan_policy _stats_py _variation _entropy _morestats _quantile _correlation".split():
+
+
+def _yeo_johnson(x, lmbda, xp=None):
+    """Return SciPy's transform; its formulas for a parameter of 0 and of 2 do not depend on the parameter."""
+    is_positive = x >= 0
+    y = sp.boxcox1p(np.where(is_positive, x, -x), np.where(is_positive, lmbda, 2 - lmbda))
+    value = importlib.import_module("scipy.stats._morestats")._yeojohnson_transform(var.plain(x), var.plain(lmbda))
+    return namespace.with_value(np.where(is_positive, y, -y), value)
+
+
+for _name in "_axis_nan_policy _stats_py _variation _entropy _quantile _correlation".split():
     copies.copy_later(f"scipy.stats.{_name}")
+copies.copy_later("scipy.stats._morestats", _yeojohnson_transform=_yeo_johnson)
 copies.copy_later("scipy.stats._stats_mstats_common", siegelslopes_pythran=_rules.siegel_slopes)
 copies.copy_later("scipy.stats._hypotests", _cdf_cvm=_rules.cramer_von_mises)
 copies.copy_later("scipy.stats.contingency")
@@ -114,6 +127,38 @@ def _needs_lambda(name):
 for _name in ("boxcox", "yeojohnson"):
     del registry.rows[getattr(_functions, _name)]
     registry.composed(getattr(_functions, _name), _needs_lambda(_name))
+
+
+def _likelihood(name, transform, exponent, logarithm):
+    """Return the body of ``boxcox_llf`` or ``yeojohnson_llf``, smooth in the parameter also where SciPy branches."""
+
+    def body(lmb, data, *, axis=0, **options):
+        plain = getattr(_original, name)
+        data = dispatch.from_list(data)
+        logs, power = logarithm(data), np.abs(exponent(data, lmb))
+        if options or axis is None or not np.size(data) or (nearness := np.max(power * np.abs(logs))) > 1:
+            return copies.copied(inspect.unwrap(plain))(lmb, data, axis=axis, **options)
+        if nearness < 1e-3 and np.max(power) > np.finfo(float).eps:
+            theorem.check_replayable(f"scipy.stats.{name}", "has large rounding errors for this parameter")
+        total = np.sum(np.where(data >= 0, logs, -logs), axis=axis)
+        spread = np.log(np.var(transform(data, lmb), axis=axis))
+        value = plain(var.plain(lmb), var.plain(data), axis=axis)
+        return namespace.with_value((lmb - 1) * total - np.shape(data)[axis] / 2 * spread, value)
+
+    return body
+
+
+for _name, _body in {
+    "boxcox_llf": _likelihood("boxcox_llf", lambda x, lmb: sp.boxcox(x, lmb), lambda x, lmb: lmb, np.log),
+    "yeojohnson_llf": _likelihood(
+        "yeojohnson_llf",
+        _yeo_johnson,
+        lambda x, lmb: np.where(x >= 0, lmb, 2 - lmb),
+        lambda x: np.log1p(np.abs(x)),
+    ),
+}.items():
+    del registry.rows[getattr(_functions, _name)]
+    registry.composed(getattr(_functions, _name), _body)
 
 
 # ---- binned statistics
