@@ -226,6 +226,8 @@ CASES = {
     "noncentral t of few degrees of freedom": (lambda t: st.nct.cdf(t[:2] - 1, 0.8, t[2]), x),
     "noncentral t, tails": (lambda t: st.nct.sf(t[:2], 4.5, t[2]) + st.nct.isf(t[:2] / 9, 4.5, t[2]), x),
     "noncentral t, moments": (lambda t: np.array([st.nct.mean(t[2] + 4, t[1]), st.nct.var(t[2] + 4, t[1])]), x),
+    "Kolmogorov": (lambda t: st.kstwobign.cdf(t[:3]) + st.ksone.cdf(t[:3] / 9, 8), x),
+    "Landau": (lambda t: st.landau.cdf(t[:2], t[2], t[1]) + st.landau.sf(t[:2] ** 2), x),
     "von Mises, several turns": (lambda t: st.vonmises.cdf(9 * t[:2], t[2]), x),
     "von Mises, narrow": (lambda t: st.vonmises.cdf(t[:2] / 9, 40 + t[2]) + st.vonmises.ppf(t[:2] / 9, 40 + t[2]), x),
     "mvn rvs": (lambda t: st.multivariate_normal.rvs(t[:2], pos(S) * t[2], size=2, random_state=3), x),

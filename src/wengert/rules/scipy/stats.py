@@ -230,6 +230,17 @@ def skew_density(x, loc, scale, a):
     return np.sqrt(2 / np.pi) / scale * np.exp(-0.5 * z * z) * sp.ndtr(a * z)
 
 
+declare("_kolmogc", lambda y, x: -_ufuncs._kolmogp(x))
+declare("_smirnovc", None, lambda y, n, x: -_ufuncs._smirnovp(n, x))
+for sign, name in ((1.0, "_landau_cdf"), (-1.0, "_landau_sf")):
+    declare(
+        name,
+        lambda y, x, loc, scale, sign=sign: sign * _ufuncs._landau_pdf(x, loc, scale),
+        lambda y, x, loc, scale, sign=sign: -sign * _ufuncs._landau_pdf(x, loc, scale),
+        lambda y, x, loc, scale, sign=sign: -sign * (x - loc) / scale * _ufuncs._landau_pdf(x, loc, scale),
+    )
+
+
 # ---- the von Mises distribution
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
