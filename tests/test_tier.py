@@ -158,6 +158,16 @@ def test_elementwise_functions_and_their_partials_equal_those_of_the_vm():
     assert_same(jacobian, *[(x[i : i + 1],) for i in range(23)], rtol=1e-14)
 
 
+def test_conditions_select_the_right_elements_of_a_short_vector():
+    def chosen(x):
+        values, conditions = np.split(x, 2)
+        return np.where(conditions > 0, values, 0.0)
+
+    for n in range(1, 20):
+        x = RNG.standard_normal(2 * n)
+        assert assert_same(wg.record(chosen, x), (x,), (-x,), (x[::-1].copy(),)).compiled
+
+
 def test_arrays_may_have_any_length():
     for n in (0, 1, 7, 8, 17, 40, 511, 512, 513):
         program = wg.record(chain, np.ones(n))

@@ -290,7 +290,7 @@ class VectorKernel:
         return [f.at(first, i * stride, f.i8) for i in range(count if stride else 1)]
 
     def load(self, w, place, count, width, stride, kind):
-        """Load elements of an array; lanes beyond `count` repeat the first one."""
+        """Load elements of an array; lanes beyond `count` repeat these."""
         f, b = self.function, self.function.builder
         size = 8 if kind is f.double else kind.width // 8
         places = self.addresses(w, place, count, stride)
@@ -298,7 +298,8 @@ class VectorKernel:
             return b.load(places[0], align=size, typ=f.ir.VectorType(kind, width))
         if stride == size and count > 1:
             few = b.load(places[0], align=size, typ=f.ir.VectorType(kind, count))
-            return self.shuffle(few, [*range(count), *[0] * (width - count)])
+            # repeating the first element only, LLVM 22 selects wrong lanes on CPUs with AVX-512
+            return self.shuffle(few, [i % count for i in range(width)])
         return self.build_vector([b.load(p, align=size, typ=kind) for p in places], width)
 
     def build_vector(self, items, width):
