@@ -1264,6 +1264,40 @@ def through_the_method_dot(x, held=MATRIX[:3]):
     return MATRIX.dot(z) * STATE.dot(MATRIX).dot([x[0], 1.0, x[1] * x[2]])
 
 
+WHOLE, MASK = np.array([[0, 1, 2], [3, 0, 1], [1, 1, 0]]), np.array([True, False, True])
+
+
+def through_whole_numbers(x):
+    u = np.arange(3) / 3
+    u[0] = x[1]
+    v = -WHOLE + 0.5
+    v[MASK, 1:] *= x[:2]
+    w = WHOLE[:, 1].astype(float)
+    w[1:] += x[:2]
+    return WHOLE.dot(u) + v @ w
+
+
+def through_conditions(x):
+    u = 1.0 * (x > 0.5)
+    u[1:3] -= x[:2]
+    v = MASK.astype(x.dtype)
+    v[0] = x[2]
+    w = np.where(WHOLE == 1, 1.0, 0.25)
+    w[1, :] = x * u
+    return w @ v
+
+
+def through_functions(x):
+    u = np.exp(STATE)
+    u[[0, 3]] += x[:2]
+    v = (np.sqrt(np.arange(6)) + 1).reshape(2, 3)
+    v[-1] = x
+    w = np.mean(WHOLE, axis=0)
+    for i in range(3):
+        w[i] = w[i - 1] * x[i]
+    return v.T @ u[[0, 3]] * w
+
+
 def over_a_cell():
     state = np.linspace(0.2, 1.0, 5)
 
@@ -1289,6 +1323,9 @@ COPIED = {
     "copies of containers": through_copies_of_containers,
     "default": by_default,
     "arithmetic": through_arithmetic,
+    "whole numbers": through_whole_numbers,
+    "conditions": through_conditions,
+    "functions": through_functions,
     "the method dot": functools.partial(through_the_method_dot, held=MATRIX[:3]),
     "ndarray": through_a_new_ndarray,
 }
@@ -1308,6 +1345,18 @@ def test_copy_of_constant_array_can_hold_traced_values(name):
     np.testing.assert_allclose(wg.jacobian(wg.jacobian(f))(x), curvature, rtol=DIFFERENCES, atol=DIFFERENCES)
     assert_same_bits(wg.jacobian(f, value=True)(x)[0], f(x))
     assert_same_bits(STATE, before)
+
+
+def test_result_that_something_else_refers_to_is_not_replaced():
+    held = [np.zeros(3)]
+
+    def shared(x):
+        u = np.add(x.size, 1.0, out=held[0])
+        u[0] = 2.0
+        return u * x
+
+    assert np.array_equal(wg.grad(lambda x: np.sum(shared(x)))(np.ones(3)), [2, 4, 4])
+    assert np.array_equal(held[0], [2, 4, 4])
 
 
 def test_copy_of_single_precision_stays_single():

@@ -41,6 +41,7 @@ from wengert.core.modes import own_copies as _own_copies  # noqa: F401  (argumen
 from wengert.core.operands import var as _var
 from wengert.core.rebind import identity as _identity
 from wengert.core.rebind import registration as _registration
+from wengert.core.rebind import rename as _rename
 from wengert.deferred import deferred as _deferred
 
 _copy = _deferred("copy")
@@ -315,17 +316,17 @@ class _Constant(_np.ndarray):
 
     def astype(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
         found = self.view(_np.ndarray).astype(dtype, order, casting, subok, copy)
-        return _seen(found) if _np.may_share_memory(found, self) else _made(found)
+        return _seen(found) if _np.may_share_memory(found, self) else _computed(found)
 
     def flatten(self, order="C"):
-        return _made(self.view(_np.ndarray).flatten(order))
+        return _computed(self.view(_np.ndarray).flatten(order))
 
     def dot(self, b, out=None):
         plain = self.view(_np.ndarray)
         if _var.holds_var(b) or _var.is_var(out):
             return dot(plain, b, out) if out is not None else dot(plain, b)  # noqa: F821  (defined by `_install`)
         result = plain.dot(b, out)
-        return _made(result) if out is None and isinstance(result, _np.ndarray) else result
+        return _computed(result) if out is None and isinstance(result, _np.ndarray) else result
 
     def __copy__(self, memo=None):
         return self.copy("K")
@@ -335,13 +336,18 @@ class _Constant(_np.ndarray):
     def __array_wrap__(self, result, context=None, return_scalar=False):
         if type(result) is not _np.ndarray:  # out= or an in-place operation
             return result
-        return result[()] if return_scalar else _made(result)
+        return result[()] if return_scalar else _computed(result)
 
     def __reduce_ex__(self, protocol):
         return self.view(_np.ndarray).__reduce_ex__(protocol)
 
     def __repr__(self):
         return repr(self.view(_np.ndarray))
+
+
+def _computed(result):
+    """Wrap a new array that is computed from constants: clean, or if it holds integers or booleans, a constant."""
+    return _made(result) if result.dtype.kind in "fc" else _seen(result)
 
 
 def _copy_of(x):
@@ -364,11 +370,31 @@ def _deep_copy_of(x, memo=None, **options):
 
 
 def _is_copied(value):
-    return type(value) is _np.ndarray and value.dtype.kind in "fc"
+    return type(value) is _np.ndarray and value.dtype.kind in "fciub"
 
 
 def _seen(value):
     return value.view(_Constant)
+
+
+def _references(value):
+    return _sys.getrefcount(value)
+
+
+_ALONE = _references(_np.empty(1))  # references to a temporary array, as seen by a function that it is passed to
+
+
+def _fresh(value):
+    """Return a new array in a form that can hold traced values, if nothing else refers to it; other values unchanged.
+
+    Code that stores into a result calls this before, while the stack holds the only reference.
+    """
+    if type(value) is not _np.ndarray or value.dtype.kind not in "fc" or _sys.getrefcount(value) != _ALONE:
+        return value
+    if (base := value.base) is None:
+        return _made(value)
+    is_alone = type(base) is _np.ndarray and base.base is None and _sys.getrefcount(base) == _ALONE + 1
+    return _made(value.copy("K")) if is_alone else value
 
 
 def _as_plain(value):
@@ -1055,3 +1081,4 @@ _install_namespaces(_sys.modules[__name__])
 _install_builtins(_sys.modules[__name__])
 _install_later()
 _registration.see_constants(_np.ndarray, _is_copied, _seen, _as_plain)
+_rename.BUILTINS[_rename.RESULT] = _fresh

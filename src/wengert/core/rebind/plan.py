@@ -392,7 +392,7 @@ class Plan(Inspected):
 
     def renaming(self, f):
         """Return the arguments of `rename` for f's code, and the aliases among the new names."""
-        held, names, sources, arrays, aliases = f.__globals__, {}, {}, set(), []
+        held, names, sources, aliases = f.__globals__, {}, {}, []
         bare = read(f.__code__).bare
 
         def stand_in(name, value):
@@ -419,13 +419,12 @@ class Plan(Inspected):
                 aliases.append(live_alias(held, name, constant))
                 names[name] = aliases[-1].name
                 sources[name] = False
-                arrays.update((name,) if read(f.__code__).fills_results else ())
         for name, module, attribute, value in module_reads(f):
             is_met = self.is_replaced(vars(module), attribute, value) or is_computed(module, attribute)
             if name not in names and is_met:
                 self.changed[id(held[name])] = True
                 stand_in(name, held[name])
-        return (names, sources, self.imports(f), arrays, read(f.__code__).held), aliases
+        return (names, sources, self.imports(f), read(f.__code__).held), aliases
 
     alias = staticmethod(alias_of)
 

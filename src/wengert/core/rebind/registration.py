@@ -13,7 +13,7 @@ from _thread import RLock  # `threading` takes 0.5 ms to import
 
 from wengert.core.rebind import follow
 from wengert.core.rebind.follow import REGISTERED, contents_of, defaults_of, is_followed_module, top_package
-from wengert.core.rebind.rename import BUILTINS, CONSTANT, USED, private, read
+from wengert.core.rebind.rename import BUILTINS, USED, private, read
 
 _MAX_RETIRED = 4096  # number of dropped plans kept for copies that still run
 #: names of functions and methods that copy an array, or compute with plain arrays only
@@ -273,9 +273,6 @@ def is_constant(value):
 def constant(value):
     """Return the replacement of a constant array for functions that copy arrays; other values are unchanged."""
     return _constants[0][1](value) if is_constant(value) else value
-
-
-BUILTINS[CONSTANT] = constant
 
 
 def as_plain(value):

@@ -112,7 +112,7 @@ _PRIVATE = re.compile(rf"^(_wengert_\d+_|{CALLED}|{READ})")
 COMPARED, CONTAINED = private("compared"), private("contained")
 _PLAIN_OPERANDS = {_IS_OP: COMPARED, _CONTAINS_OP: CONTAINED}
 CALLEE = private("callee")  # name of the function that replaces the value of a variable that is called
-CONSTANT = private("constant")  # name of the function that replaces a constant array
+RESULT = private("result")  # name of the function that wraps a new array into which code stores
 SEEN = private("seen")  # name of the function that replaces any value
 
 
@@ -461,7 +461,8 @@ class Code:
                 self.written.add(_is_free(code, arg))
             elif op == _IMPORT_NAME and (form := _import_form(code, instructions, k)):
                 self.imports.add((code.co_names[arg], *form))
-        self.fills_results = self.fills_results or _fills_results(code, instructions)
+        results = _fresh_results(code, instructions)
+        self.fills_results = self.fills_results or any(each[1:3] in _OPERATORS for each in results)
         if made is not None:
             made = _made(code, instructions, made)
             self.calls_variables = self.calls_variables or bool(_callees(code, instructions, made))
@@ -563,23 +564,41 @@ def _made(code, instructions, outer):
     return made - others
 
 
-def _fills_results(code, instructions):
-    """Return whether code seems to store into a variable that holds the result of an operator, as in ``a = 2 * b``."""
-    if _STORE_SUBSCR not in code.co_code[::2]:
-        return False
-    results, filled = set(), set()
-    for k, (_, op, arg, _) in enumerate(instructions):
-        if op in _ALL_STORES and instructions[k - 1][1:3] in _OPERATORS:
-            results.update(_stored(op, arg))
-        elif op == _STORE_SUBSCR:
-            for _, before, place, _ in instructions[max(k - _MAX_KEY, 0) : k]:
-                if before in _VARIABLE_LOADS:
-                    filled.update((place >> 4, place & 15) if before in _PAIRS else (place,))
-    return not results.isdisjoint(filled)
+def _fresh_results(code, instructions):
+    """Return the operators and calls whose result is assigned to a variable with an array into which code stores."""
+    if _KEYS.keys().isdisjoint(code.co_code[::2]):
+        return []
+    filled = {_filled(instructions, k) for k, (_, op, _, _) in enumerate(instructions) if op in _KEYS}
+    return [
+        instructions[k - 1]
+        for k, (_, op, arg, _) in enumerate(instructions)
+        if op in _SINGLE_STORES and not filled.isdisjoint(_stored(op, arg)) and _is_result(instructions[k - 1])
+    ]
 
 
-_STORE_SUBSCR = dis.opmap["STORE_SUBSCR"]
-_MAX_KEY = 24  # number of instructions before a store into an array that are searched for the load of the array
+def _filled(instructions, k):
+    """Return the index of the variable that holds the array into which instruction k stores; None if there is none."""
+    left = _KEYS[instructions[k][1]]
+    if instructions[k - 1][1] == _op["SWAP"]:  # ``a[i] += b``: the value is above the array and the key
+        left += 1
+    while k > 1 and left > 0:
+        k -= 1
+        _, op, arg, _ = instructions[k]
+        left -= dis.stack_effect(op, arg if op >= dis.HAVE_ARGUMENT else None, jump=False)
+    _, op, arg, _ = instructions[k if left else k - 1]  # a pair of loads may span the array and the key
+    if op not in _VARIABLE_LOADS or (left and op not in _PAIRS):
+        return None
+    return arg >> 4 if left else arg & 15 if op in _PAIRS else arg
+
+
+def _is_result(instruction):
+    return instruction[1:3] in _OPERATORS or instruction[1] in _CALLS
+
+
+#: instructions that store into an array, and the number of values in their keys
+_KEYS = {dis.opmap[name]: count for name, count in (("STORE_SUBSCR", 1), ("STORE_SLICE", 2)) if name in dis.opmap}
+_SINGLE_STORES = _ALL_STORES - {_op["STORE_FAST_STORE_FAST"]}
+_CALLS = {dis.opmap[name] for name in ("CALL", "CALL_KW", "CALL_FUNCTION_EX") if name in dis.opmap}
 #: operators that yield a new object, as (opcode, argument)
 _OPERATORS = {
     (dis.opmap["BINARY_OP"], k)
@@ -637,12 +656,12 @@ def _is_inspected(code, instruction):
     return name in _IDENTITY or name in _INSPECTED
 
 
-def rename(code, names, sources, imports, arrays, held, hidden=frozenset(), made=None):
+def rename(code, names, sources, imports, held, hidden=frozenset(), made=None):
     """Return `code` with `names` and `imports` renamed.
 
     Names in `sources` are renamed only where `_is_in_use` holds, since a class must stay itself in `isinstance`,
     `except` and comparisons; the values of this dict say which are enumerations.  Code that replaces the value is
-    inserted for other uses of a name in `arrays`, and where the value of a name in `held` is returned or read from.
+    inserted where the value of a name in `held` is returned or read from, and for new arrays into which code stores.
     `hidden` are names of a class body, which its annotation scopes see before globals.  `made` are names of functions
     that the enclosing code makes, or False if none of its variables is called.
     """
@@ -666,8 +685,6 @@ def rename(code, names, sources, imports, arrays, held, hidden=frozenset(), made
             if name in sources and not _is_in_use(code, instructions, k, sources[name]):
                 if _is_made(code, before):
                     inserted[i] = _seen_by(added.setdefault(CALLEE, len(code.co_names) + len(added)))
-                elif name in arrays:
-                    inserted[i] = _seen_by(added.setdefault(CONSTANT, len(code.co_names) + len(added)))
                 continue
         elif op in _LOADS:
             name = code.co_names[arg]
@@ -698,11 +715,13 @@ def rename(code, names, sources, imports, arrays, held, hidden=frozenset(), made
             continue
         for back in range(width // 8):
             raw[i + 1 - 2 * back] = arg >> 8 * back & 255
+    for offset, *_ in _fresh_results(code, instructions):
+        inserted.setdefault(offset, _seen_by(added.setdefault(RESULT, len(code.co_names) + len(added))))
     calls = [] if made is False else _callees(code, instructions, made)
     if calls:
         inserted |= dict.fromkeys(calls, _seen_by(added.setdefault(CALLEE, len(code.co_names) + len(added))))
     consts = tuple(
-        rename(nested, names, sources, imports, arrays, held, own, made) if type(nested) is types.CodeType else nested
+        rename(nested, names, sources, imports, held, own, made) if type(nested) is types.CodeType else nested
         for nested in code.co_consts
     )
     if not added and all(map(lambda a, b: a is b, consts, code.co_consts)):
