@@ -1264,6 +1264,12 @@ def through_the_method_dot(x, held=MATRIX[:3]):
     return MATRIX.dot(z) * STATE.dot(MATRIX).dot([x[0], 1.0, x[1] * x[2]])
 
 
+def through_methods_of_plain_arrays(x):
+    i = STATE.searchsorted(x) - 1
+    limited = MATRIX.clip(-x[0], x[1]) + WHOLE.clip(x[0], x[2])[:1] * WHOLE[1].clip(max=x[1])
+    return limited * (x - STATE[i])
+
+
 WHOLE, MASK = np.array([[0, 1, 2], [3, 0, 1], [1, 1, 0]]), np.array([True, False, True])
 
 
@@ -1323,6 +1329,7 @@ COPIED = {
     "copies of containers": through_copies_of_containers,
     "default": by_default,
     "arithmetic": through_arithmetic,
+    "methods of plain arrays": through_methods_of_plain_arrays,
     "whole numbers": through_whole_numbers,
     "conditions": through_conditions,
     "functions": through_functions,

@@ -415,3 +415,14 @@ def test_compiled_batch_of_derivatives_of_an_unbatchable_function(operator):
         found = compiled(*args)
         expected = wg.vmap(operator(f))(*args)
         np.testing.assert_allclose(found[1] if is_jvp else found, expected[1] if is_jvp else expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["mean", "maximum", "linear_ramp", "reflect"])
+def test_padding_computed_from_elements_has_derivatives_inside_a_batch(mode):
+    def padded(x):
+        options = {"reflect_type": "odd"} if mode == "reflect" else {}
+        return np.pad(np.outer(x, x[:2]), ((1, 2), (2, 0)), mode, **options)
+
+    assert_rounding(wg.jacobian(wg.vmap(padded))(P)[1, ..., 1, :], wg.jacobian(padded)(P[1]))
+    models = {np.pad}  # found there, it is NumPy's own function
+    assert_rounding(wg.jacobian(lambda x: next(iter(models))(x, 2, "mean"))(P[0])[0], np.full(3, 1 / 3))

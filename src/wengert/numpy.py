@@ -328,6 +328,9 @@ class _Constant(_np.ndarray):
         result = plain.dot(b, out)
         return _computed(result) if out is None and isinstance(result, _np.ndarray) else result
 
+    def searchsorted(self, v, side="left", sorter=None):
+        return _np.searchsorted(self.view(_np.ndarray), v, side, sorter)
+
     def __copy__(self, memo=None):
         return self.copy("K")
 
@@ -858,13 +861,23 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=_np._NoValue
 _pad, _pad_by_parts = _taking_lists(_np.pad), _with_our_functions(_np.pad.__wrapped__)
 
 
+def _moves_elements(array, pad_width, mode="constant", **kwargs):
+    """Return whether the row of ``numpy.pad`` holds: the padding consists of elements and of plain values."""
+    options = list(kwargs.values())
+    is_moved = mode in ("constant", "edge", "wrap", "reflect", "symmetric", "empty") and "odd" not in options
+    return is_moved and not _var.holds_traced(options)
+
+
+def _computed_padding(*args, **kwargs):
+    return None if _moves_elements(*args, **kwargs) else _pad_by_parts(*args, **kwargs)
+
+
+_registry.facts(_np.pad, simpler=_computed_padding)
+
+
 def pad(array, pad_width, mode="constant", **kwargs):
     """``numpy.pad`` with possibly traced fill values."""
-    options = list(kwargs.values())
-    has_row = mode in ("constant", "edge", "wrap", "reflect", "symmetric", "empty") and "odd" not in options
-    if (has_row and not _var.holds_traced(options)) or not _var.holds_traced([array, options]):
-        return _pad(array, pad_width, mode, **kwargs)
-    return _pad_by_parts(array, pad_width, mode, **kwargs)
+    return (_pad_by_parts if _var.holds_traced(list(kwargs.values())) else _pad)(array, pad_width, mode, **kwargs)
 
 
 def _calling_back(fun):

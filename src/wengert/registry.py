@@ -201,7 +201,7 @@ class Primitive:
     is_formula : bool
         ``composed`` only: the body agrees with the function within rounding only, so the value is the function's own.
     simpler : callable or None
-        Computes the same result at lower cost; returns None if it does not apply.
+        Computes the same result by other functions; returns None if it does not apply.
     sparsity : "elementwise", array_like, sparse array, tuple of these, or None
         ``custom`` only: which elements of the result depend on which elements of each argument; None: each on all.
     unheeded : frozenset

@@ -41,6 +41,7 @@ from wengert.core.operands.var import holds_traced, holds_var, observed, plain
 from wengert.core.tape.tape import holds_complex
 from wengert.deferred import deferred
 from wengert.errors import TracedValueError, UnsupportedFunctionError
+from wengert.features import clip_ufunc
 from wengert.features import parameters_of as signature
 
 nan_check = deferred("wengert.core.dispatch.nan_check")
@@ -137,6 +138,8 @@ def function(fun, args, kwargs, compute=None):
         if subclasses.is_handled(args):
             return subclasses.call(fun, args, kwargs)
     row = _rows.get(fun) or registry.lookup(fun)
+    if row is None and fun is clip_ufunc:       # called by the method of plain arrays
+        return function(np.clip, args, kwargs, compute)
     if row is None and (f := python_ufuncs.function_of(fun)) is not None:
         return python_ufuncs.call(fun, f, args, **kwargs)
     if row is None or row.kind == "refuse":

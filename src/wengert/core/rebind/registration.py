@@ -16,8 +16,10 @@ from wengert.core.rebind.follow import REGISTERED, contents_of, defaults_of, is_
 from wengert.core.rebind.rename import BUILTINS, USED, private, read
 
 _MAX_RETIRED = 4096  # number of dropped plans kept for copies that still run
+_COPIES = {"copy", "deepcopy", "astype", "flatten"}
+_PLAIN_METHODS = {"dot", "searchsorted"}  # methods of arrays that accept plain arrays only
 #: names of functions and methods that copy an array, or compute with plain arrays only
-COPY_FUNCTIONS = {"copy", "deepcopy", "astype", "flatten", "dot"}
+COPY_FUNCTIONS = _COPIES | _PLAIN_METHODS
 
 #: plan with copies of its own that runs in this context; stand-ins of containers and modules return these copies
 running_plan = contextvars.ContextVar("wengert_running_plan", default=None)
@@ -27,7 +29,6 @@ templates = weakref.WeakKeyDictionary()  # code -> plan of the last function wit
 _retired = collections.deque(maxlen=_MAX_RETIRED)
 #: held while plans, registrations and copies of modules change; registering may import mirrors
 lock = RLock()
-_COPIES = COPY_FUNCTIONS - {"dot"}
 _constants = []  # the arguments of `see_constants`, once NumPy is registered
 seen_as = set()  # array classes whose constants followed code sees as views of a subclass
 CLASSES = set()  # ids of registered classes that are replaced only where they are called or read from
@@ -281,7 +282,7 @@ def as_plain(value):
 
 
 def is_copying(value):
-    """Return whether `value` is a function that may copy an array, or call its `dot`, which takes plain arrays only.
+    """Return whether `value` is a function that may copy an array, or call a method that takes plain arrays only.
 
     Results of operators are copies, too, if something is stored into them.
     """
@@ -291,8 +292,11 @@ def is_copying(value):
     return (
         not _COPIES.isdisjoint(code.mentioned)
         or code.fills_results
-        or "dot" in code.methods
-        or any(path == ["dot"] and is_constant(value.__globals__.get(name)) for name, *path in code.paths)
+        or not _PLAIN_METHODS.isdisjoint(code.methods)
+        or any(
+            len(path) == 1 and path[0] in _PLAIN_METHODS and is_constant(value.__globals__.get(name))
+            for name, *path in code.paths
+        )
     )
 
 
