@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 import scipy.special as sc
+from numpy.polynomial.legendre import legval
+from numpy.polynomial.polynomial import polygrid2d
 
 import wengert as wg
 from helpers import assert_rounding
@@ -160,6 +162,7 @@ PROGRAMS = {
     "memory layouts": layouts,
     "copied constant": copied_constant,
     "polynomial": polynomial,
+    "polynomials of NumPy": lambda x: polygrid2d(x[:2], x[2:], np.outer(x, x)) * legval(x[:2], B[:3, :2]),
     "product": lambda x: B @ np.exp(x),
     "of matrices": lambda x: np.outer(x, x) @ B @ np.diag(x),
     "sparse matrix": lambda x: SPARSE @ np.sin(x) + x @ SPARSE,

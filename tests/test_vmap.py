@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from numpy.polynomial.chebyshev import chebval
+from numpy.polynomial.polynomial import polygrid2d
 
 import wengert as wg
 from helpers import assert_rounding, assert_same_bits, rows_of_numpy
@@ -107,6 +109,7 @@ CASES = {
     "complex norm": (lambda x: np.linalg.norm(np.exp(1j * x) * x), (P,), 0),
     "complex spread": (lambda x: np.std(np.exp(1j * x)) * np.var(1j * x), (P,), 0),
     "float32": (lambda x: np.exp(x), (P.astype(np.float32),), 0),
+    "polynomials": (lambda x: polygrid2d(x[:2], x[1:], np.outer(x, x)) + chebval(x[:2], C[:2, :2] * x[0]), (P,), 0),
 }
 
 

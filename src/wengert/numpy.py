@@ -924,7 +924,7 @@ def _polynomials():
     """Load a second copy of `numpy.polynomial`, whose ``np`` is this module, and register it as a replacement."""
     import numpy.polynomial as original
 
-    name = "wengert.numpy_polynomial"
+    name = _lifted.POLYNOMIALS
     spec = _machinery.ModuleSpec(name, _machinery.SourceFileLoader(name, original.__file__), is_package=True)
     spec.submodule_search_locations[:] = original.__path__
     package = _sys.modules[name] = _util.module_from_spec(spec)

@@ -26,7 +26,7 @@ import numpy as np
 from wengert import registry
 from wengert.core import frames, levels, messages
 from wengert.core.dispatch import arguments, checks, dispatch, matrices
-from wengert.core.dispatch.lifted import LIKE, Lifted, holds_lifted, in_c_order
+from wengert.core.dispatch.lifted import LIKE, POLYNOMIALS, Lifted, holds_lifted, in_c_order
 from wengert.core.modes import forward
 from wengert.core.operands import var
 from wengert.core.tape.local_derivatives import aligned
@@ -62,7 +62,8 @@ class Series(Lifted):
         if module == "json.encoder" and not self.ndim:
             self._raise_unsupported("json")
         package = module.partition(".")[0]
-        kind = Series if package in ("wengert", "numpy", "scipy") else self.c[0].__class__
+        is_seen = package in ("wengert", "numpy", "scipy") and not module.startswith(POLYNOMIALS)
+        kind = Series if is_seen else self.c[0].__class__
         return {np.float64: float, np.complex128: complex}.get(kind, kind if kind is np.ndarray else Series)
 
     @property

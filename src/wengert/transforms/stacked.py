@@ -16,7 +16,7 @@ import numpy as np
 from wengert import registry
 from wengert.core import levels
 from wengert.core.dispatch import arguments
-from wengert.core.dispatch.lifted import LIKE, Lifted, holds_lifted, in_c_order
+from wengert.core.dispatch.lifted import LIKE, POLYNOMIALS, Lifted, holds_lifted, in_c_order
 from wengert.core.operands import var
 from wengert.dependence import MATRIXWISE, SYSTEMS, Along, Contraction, Cumulative, Elementwise, Reduced
 
@@ -52,7 +52,10 @@ class Batch(Lifted):
     @property
     def __class__(self):
         """Raise `NotBatchable` if user code asks for the type, since it may treat arrays and scalars differently."""
-        if sys._getframe(1).f_globals.get("__name__", "").startswith("wengert."):
+        module = sys._getframe(1).f_globals.get("__name__", "")
+        if module.startswith(POLYNOMIALS):
+            return np.ndarray if self.ndim else np.float64
+        if module.startswith("wengert."):
             return Batch
         raise NotBatchable
 

@@ -23,6 +23,10 @@ matrices = deferred("wengert.core.dispatch.matrices")
 LIKE = frozenset((np.zeros_like, np.empty_like, np.ones_like))
 
 
+#: name of the copy of `numpy.polynomial` in `wengert.numpy`: its code tells arrays from scalars by their class
+POLYNOMIALS = "wengert.numpy_polynomial"
+
+
 class Lifted(var.BufferExporter):
     """A value with the interface of an array."""
 
