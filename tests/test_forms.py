@@ -347,6 +347,10 @@ AROUND = {
     "unique": lambda x: np.unique(np.concatenate([x[0], x[0], x[1]])) * np.unique(x)[:8],
     "unique rows": lambda x: np.unique(x[[0, 0, 1]], axis=0) ** 2,
     "unique with indices": lambda x: np.multiply(*np.unique(x[[0, 0]], return_counts=True)) + np.unique(x, True)[1][:4],
+    "joined in a dtype": lambda x: (
+        np.vstack([x, x[:1]], dtype=float) + np.concatenate([x, x[:1]], dtype=float, casting="safe")
+        + np.hstack([x, x], dtype=complex).imag[:1, :4] + np.stack([x[0], x[1], x[2], x[0]], casting="unsafe")
+    ),
     "union1d": lambda x: np.union1d(x[0], [0.1, 0.2]) ** 2,
     **{
         f"pad with the {mode}": lambda x, mode=mode: np.pad(x, ((2, 1), (0, 3)), mode, stat_length=2)

@@ -138,7 +138,7 @@ def split_sizes(ybar, sizes, axis):
     return parts
 
 
-def concatenate_wrt_arrays(ybar, y, arrays, axis=0, out=None, *, dtype=None):
+def concatenate_wrt_arrays(ybar, y, arrays, axis=0, out=None, *, dtype=None, casting="same_kind"):
     lead = shape_of(ybar)[: leading(ybar, y)]
     if axis is None:
         parts = split_sizes(ybar, [np.size(a) for a in arrays], -1)
@@ -147,16 +147,20 @@ def concatenate_wrt_arrays(ybar, y, arrays, axis=0, out=None, *, dtype=None):
     return split_sizes(ybar, [shape_of(a)[axis] for a in arrays], axis)
 
 
-def stack_wrt_arrays(ybar, y, arrays, axis=0, out=None, *, dtype=None):
+def stack_wrt_arrays(ybar, y, arrays, axis=0, out=None, *, dtype=None, casting="same_kind"):
     (axis,) = from_end(axis, ndim_of(y))
     rest = (slice(None),) * (-1 - axis)
     return [ybar[(..., i, *rest)] for i in range(len(arrays))]
 
 
-def push_concatenate(ts, y, arrays, axis=0, out=None, *, dtype=None):
+def push_concatenate(ts, y, arrays, axis=0, out=None, *, dtype=None, casting="same_kind"):
     if axis is None:
         ts = [reshaped(t, (*lead_shape(t, a), np.size(a))) for t, a in zip(ts, arrays, strict=True)]
     return np.concatenate(ts, axis=-1 if axis is None else from_end(axis, ndim_of(y))[0])
+
+
+def push_stack(ts, y, arrays, axis=0, out=None, *, dtype=None, casting="same_kind"):
+    return np.stack(ts, axis=from_end(axis, ndim_of(y))[0])
 
 
 def concatenate_batch(arrays, axis=0):
@@ -173,7 +177,7 @@ structural(np.concatenate, concatenate_wrt_arrays, jvp=(push_concatenate,), sequ
 structural(
     np.stack,
     stack_wrt_arrays,
-    jvp=(lambda ts, y, arrays, axis=0, out=None, *, dtype=None: np.stack(ts, axis=from_end(axis, ndim_of(y))[0]),),
+    jvp=(push_stack,),
     sequence=True,
     curvature="none",
 )

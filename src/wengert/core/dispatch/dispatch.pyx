@@ -150,6 +150,10 @@ def function(fun, args, kwargs, compute=None):
         return function(fun, with_condition(row, args, np.not_equal(args[row.condition], 0)), kwargs, compute)
     if row.simpler is not None and (y := row.simpler(*args, **kwargs)) is not None:
         return y
+    if row.kind == "rearrangement" and (dtype := kwargs.get("dtype")) is not None:
+        casting = kwargs.get("casting", "same_kind")
+        moved = function(fun, args, {name: x for name, x in kwargs.items() if name not in ("dtype", "casting")})
+        return moved.astype(dtype, casting=casting)
     recording = var.may_record() and var.recording_level((args, tuple(kwargs.values()))) is not None
     if recording:
         args, kwargs = observe_unsupported(row, fun, args, kwargs)
