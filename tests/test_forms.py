@@ -351,6 +351,7 @@ AROUND = {
         np.vstack([x, x[:1]], dtype=float) + np.concatenate([x, x[:1]], dtype=float, casting="safe")
         + np.hstack([x, x], dtype=complex).imag[:1, :4] + np.stack([x[0], x[1], x[2], x[0]], casting="unsafe")
     ),
+    "trapezoids of one row along columns": lambda x: np.trapezoid(x[0], x.T, axis=0) + np.trapezoid(x[:, :1], axis=0),
     "union1d": lambda x: np.union1d(x[0], [0.1, 0.2]) ** 2,
     **{
         f"pad with the {mode}": lambda x, mode=mode: np.pad(x, ((2, 1), (0, 3)), mode, stat_length=2)

@@ -264,11 +264,13 @@ def as_dtype(x, dtype):
 
 @composed(np.trapezoid)
 def _trapezoid(y, x=None, dx=1.0, axis=-1):
-    y = moved_axis(as_array(y), axis, -1)
+    y = as_array(y)
+    after, before, along = [slice(None)] * ndim_of(y), [slice(None)] * ndim_of(y), [1] * ndim_of(y)
+    after[axis], before[axis], along[axis] = slice(1, None), slice(None, -1), -1
     if x is not None:
         x = as_array(x)
-        dx = np.diff(x) if ndim_of(x) == 1 else np.diff(moved_axis(x, axis, -1))
-    return np.sum(dx * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
+        dx = reshaped(np.diff(x), along) if ndim_of(x) == 1 else np.diff(x, axis=axis)
+    return np.sum(dx * (y[tuple(after)] + y[tuple(before)]) / 2.0, axis=axis)
 
 
 def complex_outside(fun, is_outside):
