@@ -995,6 +995,24 @@ def cached_function_that_is_cleared():
 
 
 @case
+def object_that_a_cached_function_returns():
+    @functools.cache
+    def config():
+        return types.SimpleNamespace(k=2.0)
+
+    return lambda u: u * config().k, lambda: setattr(config(), "k", 5.0)
+
+
+@case
+def dict_that_a_cached_function_returns():
+    @functools.lru_cache
+    def config(name):
+        return {name: 2.0}
+
+    return lambda u: u * config("k")["k"], lambda: config("k").update(k=5.0)
+
+
+@case
 def cached_function_that_reads_a_global_object():
     owner = Holder(k=2.0)
 

@@ -261,6 +261,104 @@ def test_axes_of_transpose_may_be_an_array():
     np.testing.assert_allclose(found[:, 0], np.eye(3))
 
 
+class Settings:
+    rate = 1.0
+
+
+@functools.lru_cache
+def settings():
+    return Settings()
+
+
+@functools.cache
+def drawn(n):
+    return np.random.default_rng().normal(size=n)
+
+
+@functools.cache
+def fibonacci(n):
+    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+
+@functools.lru_cache
+def chebyshev(n, x):
+    return 1.0 if n == 0 else x if n == 1 else 2.0 * x * chebyshev(n - 1, x) - chebyshev(n - 2, x)
+
+
+class Polynomials:
+    """Cached methods of an object that holds a traced value."""
+
+    def __init__(self, x):
+        self.x = x
+
+    @functools.lru_cache  # noqa: B019
+    def value(self, n):
+        return 1.0 if n == 0 else self.x if n == 1 else 2.0 * self.x * self.value(n - 1) - self.value(n - 2)
+
+
+@functools.cache
+def of_shared(n):
+    out = np.zeros(n)
+    out[:] = shared["rate"]
+    return out
+
+
+shared = {"rate": 1.0}
+
+
+def with_shared(x):
+    shared["rate"] = x
+    of_shared.cache_clear()
+    total = of_shared(2).sum() * x
+    shared["rate"] = 1.0
+    return total
+
+
+@functools.cache
+def powers(n):
+    return np.arange(n) ** 2.0
+
+
+def into_a_copy(x):
+    out = powers(3).copy()
+    out[1] = x
+    return out @ powers(3) * x
+
+
+def by_angle(n):
+    return lambda x: np.cos(n * np.arccos(x))
+
+
+#: with the same function without a cache
+CACHED = {
+    "object": (lambda x: settings().rate * x**2, lambda x: 5.0 * x**2),
+    "draws": (lambda x: np.sum((x * drawn(3) - 1.0) ** 2), lambda x, z=drawn(3): np.sum((x * z - 1.0) ** 2)),
+    "recursion": (lambda x: fibonacci(60) * x**2, lambda x: 1548008755920.0 * x**2),
+    "recursion with a traced argument": (lambda x: chebyshev(60, x), by_angle(60)),
+    "recursion of a method": (lambda x: Polynomials(x).value(60), by_angle(60)),
+    "traced value in shared state": (with_shared, lambda x: 2.0 * x**2),
+    "array": (into_a_copy, lambda x: x**2 + 16.0 * x),
+    "attributes": (lambda x: x**2 if powers.cache_info().maxsize is None else x, lambda x: x**2),
+}
+
+
+@pytest.mark.parametrize("name", CACHED)
+def test_cached_functions_have_the_values_of_plain_calls(name):
+    f, plain = CACHED[name]
+    settings().rate = 5.0
+    for wrap in (lambda f: f, wg.compile):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", wg.CompileWarning)
+            np.testing.assert_allclose(wg.value_and_grad(wrap(f))(0.3), wg.value_and_grad(plain)(0.3))
+            np.testing.assert_allclose(wg.jvp(wrap(f), 0.3, 1.0), wg.jvp(plain, 0.3, 1.0))
+    np.testing.assert_allclose(wg.vmap(f)(np.array([0.3, 0.4])), [plain(0.3), plain(0.4)])
+    assert wg.grad(lambda x: x if settings() is kept else 0.0 * x)(0.3) == 1.0
+    np.testing.assert_allclose(f(0.3), plain(0.3))
+
+
+kept = settings()
+
+
 @functools.lru_cache
 def is_even(n):
     return n == 0 or is_odd(n - 1)

@@ -72,6 +72,7 @@ with pytest.MonkeyPatch.context() as context:
         loaded(name) for name in ("registration", "proxies", "modules", "stubs", "plan", "rebind")
     )
 rebound = rebind.rebound
+registration.register_wrapper(follow.LRU, lambda f: f.__wrapped__, lambda f, copy: copy)
 
 
 class Marked(list):

@@ -25,6 +25,7 @@ from wengert import rules as _rules  # noqa: F401  (registers the rules)
 from wengert.core import frames as _frames
 from wengert.core import levels as _levels
 from wengert.core.dispatch import arguments as _arguments
+from wengert.core.dispatch import cached as _cached  # noqa: F401  (functions with a cache)
 from wengert.core.dispatch import direct as _direct
 from wengert.core.dispatch import dispatch as _dispatch
 from wengert.core.dispatch import instances as _instances

@@ -141,6 +141,17 @@ def _hiding(hidden: tuple, recorders: tuple) -> Iterator[None]:
         _behind.reset(behind)
 
 
+def called_apart(f, args: tuple, kwargs: dict):
+    """Call f where no derivative is running and nothing is lifted."""
+    running_token, behind_token, lifting_token = running.set(()), _behind.set(()), _lifting.set(None)
+    try:
+        return f(*args, **kwargs)
+    finally:
+        running.reset(running_token)
+        _behind.reset(behind_token)
+        _lifting.reset(lifting_token)
+
+
 def is_tracing() -> bool:
     """Return whether a derivative is being recorded in this context."""
     found = running.get()

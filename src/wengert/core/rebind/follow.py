@@ -343,8 +343,6 @@ def parts_of(value):
         return [value.fget, value.fset, value.fdel]
     if kind in (functools.cached_property, functools.partialmethod):
         return [value.func]
-    if kind is LRU:
-        return [value.__wrapped__]
     if kind in MAKERS:
         return [MAKERS[kind][0](value)]
     if kind in TABLES:

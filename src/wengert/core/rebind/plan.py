@@ -10,7 +10,6 @@ import weakref
 from wengert.core.rebind.follow import (
     DATA,
     INERT,
-    LRU,
     MAKERS,
     METHOD_TYPES,
     REGISTERED,
@@ -278,7 +277,7 @@ class Plan(Inspected):
                     seeds.extend(() if is_idle else (id(value),))
                     met.add(id(value))
                     return
-            if kind is LRU or kind in MAKERS or is_dispatcher(value) or (kind not in SPECIAL and py_func_of(value)):
+            if kind in MAKERS or is_dispatcher(value) or (kind not in SPECIAL and py_func_of(value)):
                 seeds.append(id(value))  # the Python function runs instead, even if it is not renamed
             elif kind is not types.FunctionType and kind not in (*WRAPPERS, *TABLES) and not isinstance(value, type):
                 objects[id(value)] = value
@@ -564,7 +563,7 @@ class Plan(Inspected):
             return kind(self.build(value.func, memo), *value.args, **value.keywords)
         if kind is functools.cached_property:
             return kind(keeping_plain(self.build(value.func, memo)))
-        if kind in WRAPPERS and kind is not LRU:
+        if kind in WRAPPERS:
             return kind(*(self.build(part, memo) for part in parts_of(value)))
         if kind is types.ModuleType:
             return self.module_proxy(value, memo)
@@ -575,7 +574,7 @@ class Plan(Inspected):
             return stand_in
         if isinstance(value, type):
             return new if isinstance(new, type) else value
-        if kind is LRU or py_func_of(value):
+        if py_func_of(value):
             return self.build(parts_of(value)[0], memo)
         return self.object_proxy(value, memo)
 

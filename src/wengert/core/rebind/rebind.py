@@ -297,8 +297,6 @@ def _rebound_object(f):
         return make(f, _rebound(inner(f)))
     if kind is staticmethod:
         return _rebound(f.__func__)
-    if kind is follow.LRU:
-        return _rebound(f.__wrapped__)
     if isinstance(f, type) or is_differentiated(f):
         return f
     if (func := follow.py_func_of(f)) is not None:

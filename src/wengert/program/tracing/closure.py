@@ -53,7 +53,7 @@ from wengert.program.tracing.pytree import (
     mapped,
 )
 from wengert.program.tracing.refusals import NotReplayable, Uncopied
-from wengert.program.tracing.scan import Scan, TooManyFunctions, UnknownCode, code_key, codes_of, effect
+from wengert.program.tracing.scan import Scan, TooManyFunctions, UnknownCode, code_key, codes_of, effect, kept_by
 from wengert.transforms.operators import Operator
 
 __all__ = ["Captures", "Reading", "code_that_ran"]
@@ -169,6 +169,8 @@ class Captures:
         self.live, self.static, self.around = [], [], StateGuards([], [], [], [], [])
         self.doubts, self.codes, self.is_dynamic = [], {}, False
         self.trusted: list = []
+        self.steady: frozenset = frozenset()  # ids of cached functions whose results depend only on their arguments
+        self.kept: list = []
         self.reached: Any = None  # result of `Plan.reached`, until the first run
         self.shelves: list = []  # pairs (place, container) for containers that are not data
         self.is_whole, self.is_bare = True, False
@@ -197,7 +199,8 @@ class Captures:
             root, self.reached[0], lowered if in_derivative else unchanged, self.constant, ran=self.ran, limit=limit
         )
         self.effect, self.doubts, self.codes, self.is_dynamic = scan.effect, scan.doubts, scan.codes, scan.is_dynamic
-        self.trusted = scan.trusted
+        self.trusted, self.kept = scan.trusted, scan.kept
+        self.steady = frozenset(key for key, (_, _, is_steady) in scan.cached.items() if is_steady)
         self.shelves = [pair for pair in scan.watched.values() if issubclass(type(pair[1]), _SHELVES)]
         held = [value for (_, name), (_, value) in scan.watched.items() if not str(name).startswith("__")]
         self.is_whole = not any(isinstance(value, _HOLDERS) for value in held)  # dunder names belong to classes
@@ -224,6 +227,9 @@ class Captures:
         """Return an error text that names the captured state that a run of f changed; None if it changed none."""
         if any(_is_import_system(code) and not _imports_again(code) for code, _, _ in _impure_code(seen)):
             return "it imports a module"
+        for f, kept in self.kept:
+            if [*map(id, kept)] != [*map(id, kept_by(f))]:
+                return effect(f"it fills the cache of {f.__qualname__}")
         now = self.read(reading.in_derivative)
         if now is None:
             return effect(f"it changes {self.around.first_change() or 'state that it reads'}")
@@ -362,7 +368,8 @@ class Reading:
         watched = [*shelves.values(), *[value for _, value in captures.shelves]]
         reached, captures.reached = captures.reached, None  # valid only for the first run, right after the scan
         reached = reached or OperandPlan.reached(captures.root, enters=captures.may_run)
-        return _around(captures.f, _CheckedCall(captures, OperandPlan(captures.root, given, reached), new, watched))
+        copies = OperandPlan(captures.root, given, reached, steady=captures.steady)
+        return _around(captures.f, _CheckedCall(captures, copies, new, watched))
 
 
 class _Bare:

@@ -66,7 +66,7 @@ from wengert.program.tracing.purity import (
 from wengert.program.tracing.pytree import MAX_SMALL_ITEMS, UnsupportedValue, classes_of, is_data, key_of, others_of
 from wengert.transforms.operators import Operator
 
-__all__ = ["Doubt", "Scan", "TooManyFunctions", "UnknownCode", "code_key", "codes_of", "effect"]
+__all__ = ["Doubt", "Scan", "TooManyFunctions", "UnknownCode", "code_key", "codes_of", "effect", "kept_by"]
 
 MAX_OBJECTS = 1000  # objects reachable from one function
 MAX_OBJECTS_OF_CACHED = 200  # objects reachable from a cached function; with more, its cache counts as unsteady
@@ -150,14 +150,16 @@ class Scan:
         Scanned code objects, by `code_key`.
     trusted : list
         Objects declared constant.
+    kept : list
+        Pairs of a cached function and the mutable results in its cache.
     effect : str or None
         Why the function cannot be replayed, if its code shows that.
     """
 
-    def __init__(
-        self, root, nodes, lowered, constant=(), ran=None, limit=sys.maxsize, cached=None, max_objects=MAX_OBJECTS
-    ):
-        self.ran, self.limit, self.max_objects = ran, limit, max_objects
+    def __init__(self, root, nodes, lowered, constant=(), ran=None, limit=sys.maxsize, cached=None):
+        self.ran, self.limit = ran, limit
+        self.is_inner = cached is not None
+        self.max_objects = MAX_OBJECTS_OF_CACHED if self.is_inner else MAX_OBJECTS
         self.cached = {} if cached is None else cached  # by id: (cached function, *its `codes_of_cached`)
         self.followed = {id(node) for node in nodes if not is_seen_whole(node)}
         self.copied = {*map(id, nodes)}
@@ -173,7 +175,7 @@ class Scan:
             known = len(self.loaded), self.is_dynamic
             self.places, self.watched, self.sizes = {}, {}, {}
             self.functions, self.objects, self.contents, self.doubts = [], [], [], []
-            self.codes, self.effect = {}, None
+            self.codes, self.effect, self.kept = {}, None, []
             self.held, self.waiting, self.looked = {id(each): each for each in self.constants}, [], {}
             self.is_inside = False  # within an object of a pure package
             self.is_open = False  # reached through an object that is not copied
@@ -432,13 +434,13 @@ class Scan:
         if not is_steady:
             self.doubt(f"the cache of {f.__qualname__}, which may keep results computed from outdated values")
         self.enter(f.__wrapped__)
+        if not self.is_inner:
+            self.kept.append((f, kept_by(f)))
+            self.enter_all(self.kept[-1][1])
 
     def codes_of_cached(self, f):
         """Return the code that a cached function reaches, and whether its results depend only on its arguments."""
-        constant = *self.names, *self.constants
-        inner = Scan(
-            f.__wrapped__, (), self.lowered, constant, cached=self.cached, max_objects=MAX_OBJECTS_OF_CACHED
-        )
+        inner = Scan(f.__wrapped__, (), self.lowered, (*self.names, *self.constants), cached=self.cached)
         held = [value for _, value in inner.watched.values() if value is not ABSENT]
         holds = any(not is_atom(type(place.read())) or not place.is_fixed for place in inner.places.values())
         is_steady = not (holds or inner.doubts or inner.contents)
@@ -593,6 +595,17 @@ class Scan:
     def enter_all(self, items):
         for item in items if len(items) <= MAX_ITEMS else ():
             self.enter(item)
+
+
+def kept_by(f):
+    """Return the mutable results in the cache of a function, and its mutable arguments if their number is limited.
+
+    The cache refers to each argument and result if the number is limited; the table, the last dict, comes after them.
+    """
+    held = gc.get_referents(f)[1:]
+    position, table = [(i, each) for i, each in enumerate(held) if type(each) is dict and each is not vars(f)][-1]
+    kept = held[:position] or table.values()
+    return [each for each in kept if not (is_atom(type(each)) or isinstance(each, type))]
 
 
 def _base(value):

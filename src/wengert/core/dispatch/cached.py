@@ -1,0 +1,105 @@
+"""Functions decorated by `functools.lru_cache`, for code under differentiation.
+
+A call whose arguments hold no traced value is a call of the function itself, cache included: it finds the objects,
+tables and random draws that plain calls find, and leaves its own result to them.  It runs outside of all derivatives.
+If the function needs a traced value nevertheless, or its arguments hold one, the followed copy runs.  Its results must
+not outlive the derivative, so they are kept only until the outermost such call returns: a recursion computes each of
+them once, as it does in plain code.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import types
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from wengert.core.dispatch.lifted import Lifted
+from wengert.core.levels import called_apart, forget, noted
+from wengert.core.operands import var
+from wengert.core.rebind import follow
+from wengert.core.rebind.identity import whole
+from wengert.core.rebind.registration import lookup, register_wrapper, running_plan
+from wengert.errors import Refusal
+
+__all__ = ["CachedFunction"]
+
+_MAX_OBJECTS = 200  # number of objects in which traced values are looked for
+_SEQUENCES = (list, tuple, set, frozenset, deque)
+_FUNCTIONS = (types.FunctionType, types.MethodType)
+_CLOSED = (types.ModuleType, np.ndarray, np.generic, type)
+
+#: results of followed copies in the outermost call that runs in this context
+_results: contextvars.ContextVar = contextvars.ContextVar("wengert_cached_results", default=None)
+
+
+def _may_hold_traced(values: tuple, by_default: bool) -> bool:
+    """Return whether a value, or what it holds, is an operand; `by_default` if there are functions or too many."""
+    if follow.DATA.issuperset(map(type, values)):
+        return False
+    waiting, met = [*values], set()
+    for value in waiting:
+        kind = type(value)
+        if kind in follow.DATA or id(value) in met:
+            continue
+        if var.is_var(value) or isinstance(value, Lifted):
+            return True
+        met.add(id(value))
+        if len(met) > _MAX_OBJECTS or kind in _FUNCTIONS:
+            return by_default
+        if isinstance(value, _SEQUENCES):
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += value.values()
+        elif not isinstance(value, _CLOSED):
+            waiting += [*follow.space_of(value).values(), *follow.slot_contents(value)]
+    return False
+
+
+class CachedFunction:
+    """Stands for a cached function; `copy` is its followed copy."""
+
+    __slots__ = ("__wrapped__", "_wengert_of")
+
+    def __init__(self, f, copy):
+        self._wengert_of, self.__wrapped__ = f, copy
+
+    def __getattr__(self, name):  # `cache_clear` and others
+        return getattr(self._wengert_of, name)
+
+    def __get__(self, owner, cls=None):
+        return self if owner is None else types.MethodType(self, owner)
+
+    def __call__(self, *args, **kwargs):
+        f, plan = self._wengert_of, running_plan.get()
+        given = *map(whole, args), *map(whole, kwargs.values())
+        if (plan is None or id(f) in plan.steady) and not _may_hold_traced(given, True):
+            notes = noted()
+            try:
+                y = called_apart(f, given[: len(args)], dict(zip(kwargs, given[len(args) :])))
+            except Refusal:  # it needs a traced value
+                forget(notes)
+                return self._of_copy(args, kwargs)
+            if _may_hold_traced((y,), False):
+                f.cache_clear()  # they would outlive the derivative
+            return y if type(y) in follow.DATA else lookup.replaced(y)
+        return self._of_copy(args, kwargs)
+
+    def _of_copy(self, args: tuple, kwargs: dict) -> Any:
+        """Call the copy, or return its result for the same arguments in the outermost call."""
+        if (results := _results.get()) is None:
+            token = _results.set({})
+            try:
+                return self.__wrapped__(*args, **kwargs)
+            finally:
+                _results.reset(token)
+        given = (*args, *kwargs.values())
+        key = self, *kwargs, *[(type(x), x) if type(x) in follow.DATA else id(x) for x in given]
+        if key not in results:
+            results[key] = self.__wrapped__(*args, **kwargs), given
+        return results[key][0]
+
+
+register_wrapper(follow.LRU, lambda f: f.__wrapped__, CachedFunction)
