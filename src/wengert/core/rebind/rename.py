@@ -503,6 +503,9 @@ def _attribute_used(code, offset):
         return None
     (_, op, arg, _), (_, after, place, _) = instructions[k : k + 2]
     is_called = op == _op["LOAD_METHOD"] or (_ATTRIBUTE_SHIFT and arg & 1) or after == _op["PUSH_NULL"]
+    if null_is_first and after not in _ATTRIBUTE:  # NULL precedes the value of a chain that is called, as in a.b(*c)
+        first = next(j for j in range(k - 1, -1, -1) if instructions[j][1] not in _ATTRIBUTE)
+        is_called = is_called or (first > 0 and instructions[first - 1][1] == _op["PUSH_NULL"])
     is_read = after in _ATTRIBUTE and code.co_names[place >> _ATTRIBUTE_SHIFT] not in _INSPECTED
     return code.co_names[arg >> _ATTRIBUTE_SHIFT] if is_called or is_read else None
 
