@@ -1050,6 +1050,63 @@ def test_functions_of_every_form_are_compiled(name):
     assert g.paths == 1
 
 
+class Spring:
+    def __init__(self, k, length):
+        self.k, self.length = k, length
+
+    def energy(self):
+        return 0.5 * self.k * self.length**2
+
+    def with_length(self, x):
+        new = copy.copy(self)
+        new.length = x
+        return new
+
+    def reset(self, x):
+        new = type(self)(0.0, x)
+        del new.k
+        new.k = self.k
+        return new
+
+
+class Open(Spring):
+    def __init__(self, k, length):
+        self.__dict__.update(k=k, length=length)
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    k: float
+    length: float
+
+    energy = Spring.energy
+
+
+spring, opened, frozen = Spring(2.0, 1.0), Open(2.0, 1.0), Frozen(2.0, 1.0)
+
+#: functions that make objects of the class of an object which they read, and an assignment to an attribute of that
+MADE = {
+    "type": lambda x: type(spring)(spring.k, x).energy() + spring.energy(),
+    "__class__": lambda x: spring.__class__(**{**vars(spring), "length": x}).energy(),
+    "copy": lambda x: spring.with_length(x).energy() * spring.energy(),
+    "deleted attribute": lambda x: spring.reset(x).energy(),
+    "__dict__": lambda x: type(opened)(opened.k, x).energy() + opened.energy(),
+    "dataclass": lambda x: dataclasses.replace(frozen, length=x).energy() + frozen.energy(),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_objects_of_the_class_of_a_captured_object_are_compiled(name):
+    f, held = MADE[name], {"dataclass": frozen, "__dict__": opened}.get(name, spring)
+    g = wg.compile(f)
+    slope = wg.grad(g)
+    for k in (2.0, 2.5, 3.0, 3.5, 4.0, 4.5):
+        object.__setattr__(held, "k", k)
+        np.testing.assert_allclose(g(k), f(k))
+        np.testing.assert_allclose(slope(k), wg.grad(f)(k))
+    assert g.paths == 1 and slope.paths == 1
+
+
 def test_recursion_through_the_compiled_name():
     assert [factorial(4, 2.0), factorial(4, 3.0), factorial(0, 3.0)] == [48.0, 72.0, 3.0]
     assert [factorial(4, 2.0) for _ in range(9)] == [48.0] * 9

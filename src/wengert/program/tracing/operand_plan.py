@@ -52,19 +52,43 @@ def unchanged(value):
 
 
 class _FixedAttribute:
-    """A data descriptor that returns a fixed value."""
+    """A data descriptor that returns a fixed value for `proxy`; other instances were made by the code that runs."""
 
-    value = None
+    proxy = value = None
+
+    def __init__(self, name):
+        self.name = name
 
     def __get__(self, owner, cls):
-        return self if owner is None else self.value
+        if owner is None or owner is self.proxy:
+            return self if owner is None else self.value
+        if self.name not in vars(owner):
+            raise AttributeError(f"{cls.__name__!r} object has no attribute {self.name!r}", name=self.name, obj=owner)
+        return vars(owner)[self.name]
 
-    def __set__(self, owner, value):  # makes this a data descriptor, which precedes ``__dict__``; see `_refuse`
-        raise AttributeError
+    def __set__(self, owner, value):  # this makes it a data descriptor, which precedes ``__dict__``; see `_protect`
+        if owner is self.proxy:
+            raise AttributeError
+        vars(owner)[self.name] = value
+
+    def __delete__(self, owner):
+        if owner is self.proxy or self.name not in vars(owner):
+            raise AttributeError(self.name)
+        del vars(owner)[self.name]
 
 
-def _refuse(self, name, *value):
-    raise NotReplayable(effect(f"it sets the attribute {name!r} of a {self.__class__.__name__}"))
+def _protect(proxy):
+    """Let a proxy, whose class has no other proxies, raise where code sets or deletes one of its attributes."""
+    leaf = type(proxy)
+
+    def refuse(self, name, *value):
+        if self is proxy:
+            raise NotReplayable(effect(f"it sets the attribute {name!r} of a {self.__class__.__name__}"))
+        above = super(leaf, self)
+        (above.__setattr__ if value else above.__delattr__)(name, *value)
+
+    type.__setattr__(leaf, "__setattr__", refuse)
+    type.__setattr__(leaf, "__delattr__", refuse)
 
 
 class _Module(ModuleProxy):
@@ -219,14 +243,16 @@ class OperandPlan(Plan):
         space = vars(value)
         names = [n for n, v in space.items() if (id(space), n) in self.operands or self.is_built(v)]
         names = [n for n in names if not has_data_descriptor(type(value), n)]
-        held = {name: _FixedAttribute() for name in names}
-        leaf = make_proxy_class(cls._wengert_original, [cls], **held, __setattr__=_refuse, __delattr__=_refuse)
+        held = {name: _FixedAttribute(name) for name in names}
+        leaf = make_proxy_class(cls._wengert_original, [cls], **held)
         proxy = memo[id(value)] = object.__new__(leaf)
         refer(proxy, value)
         object.__setattr__(proxy, "__dict__", own := dict(space))  # a copy, since it may come to hold traced values
         for name in names:
             key = id(space), name
+            held[name].proxy = proxy
             own[name] = held[name].value = self.taken(key) if key in self.operands else self.build(space[name], memo)
+        _protect(proxy)
         self.spaces.append((own, dict(own)))
         return proxy
 
