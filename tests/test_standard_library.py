@@ -50,6 +50,21 @@ def in_closure(x):
     return term(x[0]) + sum(map(math.cos, x))
 
 
+class Angle:
+    """An object that a class of units or of intervals could have made."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __float__(self):
+        return float(self.value)
+
+
+class Phasor(Angle):
+    def __complex__(self):
+        return complex(self.value, 1.0)
+
+
 def newton(x):
     e = x[1]
     for _ in range(20):
@@ -103,6 +118,11 @@ CASES = {
         + divmod(5 * math.sin(x[1]), 0.3)[1] * round(math.sin(x[0]), 1) + float(x[1]) % 0.25 + float(x[1]) // 0.25
     ),
     "count of comparisons": lambda x: x[0] * ((math.sin(x[0]) > 0) + (float(x[1]) > 0)),
+    "objects": lambda x: (
+        math.sin(Angle(x[0])) * float(Angle(x[1])) + math.hypot(Angle(x[2]), x[0]) + np.float64(Angle(x[1]))
+        + math.fsum([Angle(x[0]), 1.0]) + math.pow(Angle(x[0]), 2) + math.fmod(Angle(x[1]), Angle(0.2))
+        + cmath.exp(Phasor(x[0])).real + abs(complex(Phasor(x[1]))) + math.exp(Phasor(x[2])) + complex(Angle(x[0])).real
+    ),
     "mixed with arrays": lambda x: np.sum(math.exp(x[0]) * x ** float(x[1])) + np.sum([math.sin(v) for v in x]),
     "mean": lambda x: (
         statistics.mean(x) * fmean(x) + statistics.mean(map(math.sin, x)) + fmean(x, weights=[1, 2, x[0]])

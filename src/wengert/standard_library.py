@@ -26,6 +26,7 @@ from wengert import rules as _rules  # noqa: F401  (registers the rules)
 from wengert.core import levels
 from wengert.core.dispatch import dispatch
 from wengert.core.dispatch.checks import note_match, refusal
+from wengert.core.dispatch.class_proxies import numbers_of
 from wengert.core.dispatch.lifted import Lifted, holds_lifted
 from wengert.core.dispatch.ufunc import ScalarFunction
 from wengert.core.frames import at
@@ -110,7 +111,7 @@ def as_scalar(x: Any) -> Any:
 def as_float(x: Any) -> Any:
     """Convert an argument of a function of floats to a traced float64 scalar or a plain float."""
     if not var.is_traced(x):
-        return float(x)
+        return of_objects(float, as_float, (x,))
     x = as_scalar(x)
     if x.dtype.kind == "c":
         raise TracedValueError(f"float() would drop the imaginary part{at()}: take x.real first")
@@ -120,9 +121,19 @@ def as_float(x: Any) -> Any:
 def as_complex(x: Any) -> Any:
     """Convert an argument of a function of complex numbers to a traced complex scalar or a plain complex number."""
     if not var.is_traced(x):
-        return complex(x)
+        return of_objects(complex, as_complex, (x,))
     x = as_scalar(x)
     return x if x.dtype == np.complex128 else x.astype(np.complex128)
+
+
+def of_objects(fun: Callable, traced: Callable, args: Any) -> Any:
+    """Call a function of numbers without traced arguments; methods of objects may convert them to traced numbers."""
+    try:
+        return fun(*args)
+    except TypeError:
+        if (numbers := numbers_of(args, fun is complex or fun.__module__ == "cmath")) is None:
+            raise
+    return traced(*numbers)
 
 
 def python_float(y: Any) -> Any:
@@ -218,7 +229,7 @@ def of_ufunc(fun: Callable, rule: Any, convert: Callable, result: Callable, othe
     def general(*args, **kwargs):
         nonlocal rule
         if not is_traced(args):
-            return fun(*args, **kwargs)
+            return fun(*args, **kwargs) if kwargs else of_objects(fun, proxy, args)
         rule = resolved(rule)
         if len(args) != rule.nin:
             return otherwise(*args)
@@ -239,7 +250,7 @@ def of_row(fun: Callable, rule: registry.Primitive) -> ScalarFunction:
 
     def general(*args):
         if not is_traced(args) or len(args) != len(rule.partials):
-            return fun(*args)
+            return of_objects(fun, proxy, args)
         return python_float(applied(rule, as_floats(args), value))
 
     proxy = ScalarFunction(fun, general)
@@ -310,7 +321,7 @@ def dist(p, q, /):
 def fsum(seq, /):
     seq = list(seq)
     if not is_traced(seq):
-        return math.fsum(seq)
+        return of_objects(lambda *items: math.fsum(items), lambda *items: fsum(items), seq)
     return python_float(applied(np.sum, [as_array(seq)], _values["math", "fsum"]))
 
 

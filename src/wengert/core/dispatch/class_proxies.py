@@ -70,7 +70,26 @@ class ScalarClass(Methods):
         operands = (args, tuple(kwargs.values()))
         if (len(args) == 1 and var.is_var(args[0])) or var.holds_traced(operands) or lifted.holds_lifted(operands):
             return _convert_of(self)(*args, **kwargs)
-        return _class_of(self)(*args, **kwargs)
+        try:
+            return _class_of(self)(*args, **kwargs)
+        except TypeError:
+            if (numbers := numbers_of(args, issubclass(_class_of(self), (complex, np.complexfloating)))) is None:
+                raise
+        return _convert_of(self)(*numbers, **kwargs)
+
+
+def numbers_of(args, are_complex):
+    """Return arguments with objects replaced by the traced numbers of their conversion methods; None without such."""
+    found = [_number_of(x, ("__complex__", "__float__") if are_complex else ("__float__",)) for x in args]
+    return found if var.holds_traced(found) or lifted.holds_lifted(found) else None
+
+
+def _number_of(x, names):
+    for name in names:
+        method = getattr(type(x), name, None)
+        if type(method) in (types.FunctionType, types.MethodType):
+            return method(x)
+    return x
 
 
 _convert_of, _class_of = ScalarClass._wengert_convert.__get__, Methods._wengert_of.__get__
