@@ -326,3 +326,22 @@ def test_stand_ins_of_different_objects_that_have_died_differ():
     assert identity.compared((a, b)) == (a, b)
     assert a == a
     assert len({a, b}) == 2
+
+
+LINE = np.arange(3.0)
+
+
+class Grid:
+    def __init__(self):
+        self.line = LINE
+
+    def total(self, x):
+        copied = self.line.copy()
+        copied[0] = x
+        is_same = self.line is self.line and self.line is LINE and id(self.line) == id(LINE)
+        return copied.sum() if is_same and self.line is not copied else 2.0 * x
+
+
+def test_arrays_held_by_functions_that_copy_arrays_keep_their_identity():
+    for wrap in (lambda f: f, wg.compile):
+        assert wg.grad(wrap(Grid().total))(3.0) == 1.0

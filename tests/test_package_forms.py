@@ -337,6 +337,7 @@ CACHED = {
     "recursion with a traced argument": (lambda x: chebyshev(60, x), by_angle(60)),
     "recursion of a method": (lambda x: Polynomials(x).value(60), by_angle(60)),
     "traced value in shared state": (with_shared, lambda x: 2.0 * x**2),
+    "identity": (lambda x: x**2 if powers(3) is powers(3) and id(powers(2)) == id(powers(2)) else x, np.square),
     "array": (into_a_copy, lambda x: x**2 + 16.0 * x),
     "attributes": (lambda x: x**2 if powers.cache_info().maxsize is None else x, lambda x: x**2),
 }

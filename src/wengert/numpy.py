@@ -310,6 +310,7 @@ class _Constant(_np.ndarray):
     """View of a plain array that f reads from outside; copies and results of operations are clean arrays."""
 
     _wengert_original = _np.ndarray
+    _wengert_whole = property(lambda self: vars(self).get("plain", self))  # see `identity.whole`
     __class__ = property(lambda self: _np.ndarray)
 
     def copy(self, order="C"):
@@ -378,7 +379,9 @@ def _is_copied(value):
 
 
 def _seen(value):
-    return value.view(_Constant)
+    view = value.view(_Constant)
+    view.plain = value
+    return view
 
 
 def _references(value):
