@@ -325,6 +325,13 @@ def into_a_copy(x):
     return out @ powers(3) * x
 
 
+def as_an_object():
+    """Return whether a cached function has the equality, class, signature and writable attributes of plain code."""
+    powers.note = fibonacci
+    is_equal = powers.note is fibonacci and powers == powers and powers != fibonacci and {powers: 1}.get(powers) == 1
+    return is_equal and isinstance(powers, type(drawn)) and [*inspect.signature(powers).parameters] == ["n"]
+
+
 def by_angle(n):
     return lambda x: np.cos(n * np.arccos(x))
 
@@ -339,6 +346,7 @@ CACHED = {
     "traced value in shared state": (with_shared, lambda x: 2.0 * x**2),
     "identity": (lambda x: x**2 if powers(3) is powers(3) and id(powers(2)) == id(powers(2)) else x, np.square),
     "array": (into_a_copy, lambda x: x**2 + 16.0 * x),
+    "stand-in": (lambda x: as_an_object() * x**2, np.square),
     "attributes": (lambda x: x**2 if powers.cache_info().maxsize is None else x, lambda x: x**2),
 }
 

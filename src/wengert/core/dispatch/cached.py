@@ -62,12 +62,23 @@ class CachedFunction:
     """Stands for a cached function; `copy` is its followed copy."""
 
     __slots__ = ("__wrapped__", "_wengert_of")
+    __class__ = property(lambda self: follow.LRU)
 
     def __init__(self, f, copy):
-        self._wengert_of, self.__wrapped__ = f, copy
+        object.__setattr__(self, "_wengert_of", f)
+        object.__setattr__(self, "__wrapped__", copy)
 
     def __getattr__(self, name):  # `cache_clear` and others
         return getattr(self._wengert_of, name)
+
+    def __setattr__(self, name, value):
+        setattr(self._wengert_of, name, value)
+
+    def __eq__(self, other):
+        return self._wengert_of is whole(other)
+
+    def __hash__(self):
+        return hash(self._wengert_of)
 
     def __get__(self, owner, cls=None):
         return self if owner is None else types.MethodType(self, owner)
