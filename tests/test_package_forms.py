@@ -391,6 +391,16 @@ def test_cached_functions_that_call_each_other_are_compiled():
     np.testing.assert_allclose(found, [3.0, 12.0, 27.0])
 
 
+@functools.lru_cache
+def listed(n):
+    return [1.0] * n
+
+
+def test_functions_that_use_several_results_of_a_cache_are_compiled():
+    found = compiled_without_warning(lambda x: (len(listed(2)) + sum(listed(3))) * x**2, *map(float, range(6)))
+    np.testing.assert_allclose(found, 10.0 * np.arange(6))
+
+
 def test_facts_about_the_interpreter_are_constants():
     held = module("package_form_facts", sys=sys)
     exec("from __future__ import annotations\nfeature = annotations", vars(held))

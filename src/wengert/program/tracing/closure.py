@@ -228,7 +228,7 @@ class Captures:
         if any(_is_import_system(code) and not _imports_again(code) for code, _, _ in _impure_code(seen)):
             return "it imports a module"
         for f, kept in self.kept:
-            if [*map(id, kept)] != [*map(id, kept_by(f))]:
+            if {*map(id, kept)} != {*map(id, kept_by(f))}:  # a call changes their order
                 return effect(f"it fills the cache of {f.__qualname__}")
         now = self.read(reading.in_derivative)
         if now is None:
