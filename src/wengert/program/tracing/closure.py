@@ -171,6 +171,7 @@ class Captures:
         self.trusted: list = []
         self.steady: frozenset = frozenset()  # ids of cached functions whose results depend only on their arguments
         self.kept: list = []
+        self.is_outdated = False  # has the run of f filled a cache with objects that were not scanned?
         self.reached: Any = None  # result of `Plan.reached`, until the first run
         self.shelves: list = []  # pairs (place, container) for containers that are not data
         self.is_whole, self.is_bare = True, False
@@ -229,6 +230,7 @@ class Captures:
             return "it imports a module"
         for f, kept in self.kept:
             if {*map(id, kept)} != {*map(id, kept_by(f))}:  # a call changes their order
+                self.is_outdated = True
                 return effect(f"it fills the cache of {f.__qualname__}")
         now = self.read(reading.in_derivative)
         if now is None:
@@ -291,7 +293,7 @@ class Captures:
 
         With `in_derivative`, values may be operands.  `is_new` says that the scan is new, so its guards hold.
         """
-        if not (is_new or self.around.hold()):
+        if self.is_outdated or not (is_new or self.around.hold()):
             return None
         leaves: list = []
         others: list = []
