@@ -67,5 +67,5 @@ class TracedMatrix:
     __array_ufunc__ = None
 
 
-# in messages
+# the names that messages state
 TracedMatrix.__module__, TracedMatrix.__qualname__, TracedMatrix.__name__ = "numpy", "matrix", "matrix"
