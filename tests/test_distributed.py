@@ -757,11 +757,13 @@ def test_processes_are_kept_between_calls_and_end_with_the_sum():
 
 
 INTERRUPTED = """
-import os, sys, threading, time, _thread
+import os, signal, sys, threading, time, _thread
 sys.path.insert(0, {folder!r})
 import multiprocessing, distributed_functions as functions
 from wengert.distributed import sum_over
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore interrupts of jobs in the background
+
     def interrupt():
         while not os.path.exists({started!r}):
             time.sleep(0.1)
