@@ -217,13 +217,29 @@ def test_large_systems_without_a_root_are_left_to_minpack(calls):
     assert calls
 
 
-def test_slow_convergence_takes_many_updates(calls):
-    n = 30
-    f = lambda p: optimize.root(lambda x: np.exp(x * p) - 1 + 0.01 * np.roll(x, 1) ** 2, np.linspace(8.0, 9.0, n)).x
-    compiled = wg.compile(f)
-    compiled(1.0)
+@pytest.mark.parametrize("module", [optimize, plain], ids=["exact Jacobian", "differences"])
+@pytest.mark.parametrize("name", LARGE_SYSTEMS)
+def test_large_systems_take_the_steps_of_minpack(name, module, calls):
+    """A coarse tolerance ends after a few steps, at a point that depends on the Jacobian and its updates."""
+    equations, start = LARGE_SYSTEMS[name]
+    f = lambda p: module.root(equations, np.full(40, start), args=(p,), tol=0.03).x
+    compiled, p = wg.compile(f), np.array([0.97, 1.02])
+    compiled(np.ones(2))
     calls.clear()
-    np.testing.assert_allclose(compiled(1.1), f(1.1), atol=1e-8)
+    np.testing.assert_allclose(compiled(p), f(p), rtol=1e-8, atol=1e-12)
+    assert not calls
+
+
+def test_derivative_at_a_root_where_equations_with_other_patterns_meet():
+    def equations(x, p):
+        if x[0] > 1.0:
+            return x**3 - p - 0.1 * np.append(x[1:], 0.0)
+        return x**3 - p - 0.1 * np.append(0.0, x[:-1]) - 0.1 * np.append(x[2:], [0.0, 0.0])
+
+    f = lambda p: plain.root(equations, np.full(40, 1.4), args=(p,), tol=1e-3).x
+    J = wg.jacobian(wg.compile(f))
+    for p in (np.float64(1.3), np.float64(1.2), np.float64(0.95), np.float64(0.91)):
+        np.testing.assert_allclose(J(p), wg.jacobian(f)(p), rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("n", [2, 40])

@@ -835,3 +835,25 @@ def test_containers_of_ufuncs_are_copied():
         for x in (0.3, 0.5):
             np.testing.assert_allclose(derivative(x), 6.0 / np.cosh(x) ** 2)
     assert LAYERS == [np.tanh, 2.0]
+
+
+OUTER = [1.0]
+
+
+@functools.cache
+def scaled(n):
+    return OUTER[0] * n
+
+
+@pytest.mark.filterwarnings("ignore::wengert.errors.CompileWarning")
+@pytest.mark.parametrize("wrap", [lambda f: f, wg.compile], ids=["eager", "compiled"])
+def test_cached_results_of_other_values_of_traced_state_are_not_used(wrap):
+    def f(x):
+        OUTER[0] = x
+        return scaled(2) * x
+
+    scaled.cache_clear()
+    f(0.3)
+    g = wg.grad(wrap(f))
+    assert [g(x) for x in (0.5, 0.7, 0.5)] == [2.0, 2.8, 2.0]
+    OUTER[0] = 1.0

@@ -555,7 +555,7 @@ def lstsq_cotangents(ybar, y, a, b):
 
 
 def lstsq_wrt_matrix(ybar, y, a, b, rcond):
-    """Like `pinv_wrt_matrix`, with the pseudo-inverse applied to b, and with the cotangents of all results."""
+    """Pull the cotangents of all results of a least-squares solution back to the matrix; see `pinv_wrt_matrix`."""
     p = lstsq_inverse(ybar, a, rcond)
     x, residual, xbar, sbar, pull = lstsq_cotangents(ybar, y, a, b)
     pt, g = adjoint(p), adjoint(xbar)

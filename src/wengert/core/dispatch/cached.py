@@ -2,7 +2,8 @@
 
 A call whose arguments hold no traced value is a call of the function itself, cache included: it finds the objects,
 tables and random draws that plain calls find, and leaves its own result to them.  It runs outside of all derivatives.
-If the function needs a traced value nevertheless, or its arguments hold one, the followed copy runs.  Its results must
+If the function needs a traced value nevertheless, or its arguments hold one, the followed copy runs; likewise for a
+result from the cache if the copy's depends on traced values, as of a global.  Results of the copy must
 not outlive the derivative, so they are kept only until the outermost such call returns: a recursion computes each of
 them once, as it does in plain code.
 """
@@ -87,7 +88,7 @@ class CachedFunction:
         f, plan = self._wengert_of, running_plan.get()
         given = *map(whole, args), *map(whole, kwargs.values())
         if (plan is None or id(f) in plan.steady) and not _may_hold_traced(given, True):
-            notes = noted()
+            notes, misses = noted(), f.cache_info().misses
             try:
                 y = called_apart(f, given[: len(args)], dict(zip(kwargs, given[len(args) :])))
             except Refusal:  # it needs a traced value
@@ -95,8 +96,19 @@ class CachedFunction:
                 return self._of_copy(args, kwargs)
             if _may_hold_traced((y,), False):
                 f.cache_clear()  # they would outlive the derivative
+            elif plan is None and f.cache_info().misses == misses and self._is_outdated(args, kwargs):
+                return self._of_copy(args, kwargs)
             return y if type(y) in follow.DATA else lookup.replaced(y)
         return self._of_copy(args, kwargs)
+
+    def _is_outdated(self, args, kwargs):
+        """Return whether a result from the cache was computed from values that are traced now, such as globals."""
+        try:
+            return _may_hold_traced((self._of_copy(args, kwargs),), False)
+        except Refusal:
+            return True  # the copy raises it again
+        except Exception:  # of code that plain calls do not run again, such as the reading of a file
+            return False
 
     def _of_copy(self, args: tuple, kwargs: dict) -> Any:
         """Call the copy, or return its result for the same arguments in the outermost call."""

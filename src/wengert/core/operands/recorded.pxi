@@ -94,7 +94,7 @@ cpdef bint is_passive(x):
 
 
 cdef bint is_constant_there(Tape tape, Node node, dtype):
-    """Return whether an entry may have a result of an integer or boolean dtype: no derivative passes through it."""
+    """Return whether the result of an entry may be integer or boolean; no derivative passes through such a result."""
     if dtype.kind not in "biu":
         return False
     if node.row is not None and node.row.kind == "constant":

@@ -44,7 +44,7 @@ def assembled(p, symmetric, dense, wanted):
     parts, may_be_whole = _result_entries(p, m, symmetric), symmetric and wanted is None
     if any(_is_one_entry(rows, cols) for _, rows, cols in parts):
         parts = _merged_single_entries(p, parts)
-    # mirror before sorting if no entry seems to be a sum, that is, if the rows of each part ascend
+    # if the rows of each part ascend, entries are probably not sums: mirror before sorting
     is_whole = may_be_whole and all(rows is None or (rows[1:] > rows[:-1]).all() for _, rows, _ in parts)
     coefs, entries = _sorted_parts(p, parts, is_whole, m, n)
     if not entries.are_distinct:

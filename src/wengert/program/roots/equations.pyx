@@ -312,6 +312,8 @@ cdef class Bound(Problem):
             for i in range(n):
                 check.x[i] -= check.step[i]
             self.differentiate(check.x)
+            if self.branch.system.linear is not lu.structure:   # another branch, with a pattern of its own
+                return None
             self.value(check.x, check.y, False)
             begin_check(&check, n, lu, self.branch.at_data, limits)
             check.first = first

@@ -130,7 +130,7 @@ for _name in ("boxcox", "yeojohnson"):
 
 
 def _likelihood(name, transform, exponent, logarithm):
-    """Return the body of ``boxcox_llf`` or ``yeojohnson_llf``, smooth in the parameter also where SciPy branches."""
+    """Return a body of ``boxcox_llf`` or ``yeojohnson_llf`` without branches, so that it is smooth in the parameter."""
 
     def body(lmb, data, *, axis=0, **options):
         plain = getattr(_original, name)
