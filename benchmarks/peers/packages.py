@@ -247,10 +247,11 @@ def jax():
             "gradient": lambda: jax.grad(f),
             "jacobian": lambda: jax.jacfwd(lambda x: jnp.array(f(x))),
             "hessian": lambda: jax.hessian(f),
-            "hvp": lambda: lambda x: jax.jvp(jax.grad(f), (x,), (problem.v,))[1],
+            "hvp": lambda: lambda x, v: jax.jvp(jax.grad(f), (x,), (v,))[1],
         }[problem.kind]()
         compiled = jax.jit(derivative)
-        return lambda x: np.asarray(compiled(x))
+        directions = [problem.v] if problem.kind == "hvp" else []  # not a constant, as for the other packages
+        return lambda x: np.asarray(compiled(x, *directions))
 
     return Package(prepare, jnp, jnp.asarray)
 
@@ -312,15 +313,17 @@ def casadi(options=None, sparse="SX"):
 
     def prepare(problem):
         x, y = symbols(problem)
+        v = type(x).sym("v", x.shape)
         made = {
             "gradient": lambda: casadi.gradient(y, x),
             "jacobian": lambda: casadi.jacobian(y, x),
             "hessian": lambda: casadi.hessian(y, x)[0],
-            "hvp": lambda: casadi.jtimes(casadi.gradient(y, x), x, casadi.DM(problem.v)),
+            "hvp": lambda: casadi.jtimes(casadi.gradient(y, x), x, v),
         }[problem.kind.removeprefix("sparse_")]()
         is_sparse = problem.kind.startswith("sparse")
         made = made if is_sparse else casadi.densify(made)
-        function = casadi.Function("derivative", [x], [made], options or {})
+        inputs = [x, v] if problem.kind == "hvp" else [x]
+        function = casadi.Function("derivative", inputs, [made], options or {})
         buffer, run = function.buffer()
         flat = np.zeros(made.nnz())
         buffer.set_res(0, memoryview(flat))
@@ -333,6 +336,8 @@ def casadi(options=None, sparse="SX"):
 
         def derivative(x):
             buffer.set_arg(0, memoryview(x.ravel()))
+            if problem.kind == "hvp":
+                buffer.set_arg(1, memoryview(problem.v.ravel()))
             run()
             return result
 

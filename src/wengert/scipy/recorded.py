@@ -18,8 +18,17 @@ solvers = deferred("wengert.implicit.recorded")
 class _Hybrid:
     """MINPACK's hybrid method, which runs without Python, and on small systems side by side in a batch."""
 
-    has_jacobian = True
     success: tuple = (True,)
+
+    def __init__(self, options: dict, has_jacobian: bool):
+        self.options, self.has_jacobian = options, has_jacobian
+        self.known: dict = {}  # limits by the number of unknowns
+
+    def limits_for(self, n: int) -> tuple | None:
+        """Return the `limits`, which are computed once."""
+        if n not in self.known:
+            self.known[n] = self.limits(n)
+        return self.known[n]
 
     def limits(self, n: int) -> tuple | None:
         """Return xtol, maxfev, factor, and the step of differences; None for options that only SciPy handles."""
@@ -38,9 +47,8 @@ class _Hybrid:
 
     def native(self, equations, x0) -> tuple | None:
         """Return the root and the outcome, given equations that are programs; None if SciPy has to find it."""
-        system = equations.paths.systems()[0]
-        limits = self.limits(system.linear.n)
-        if limits is None or system.is_exact:
+        limits = self.limits_for(equations.n)
+        if limits is None or equations.paths.programs[0]._exact:
             return None
         x = equations.hybrid_root(x0, *limits, self.has_jacobian)
         return None if x is None else (x, self.success)
@@ -48,7 +56,7 @@ class _Hybrid:
     def native_many(self, paths, count: int, starts: tuple, leaves: tuple) -> tuple | None:
         """Return the roots of many systems, and the indices of those that SciPy's method has to solve, see `Newton`."""
         system = paths.systems()[0]
-        limits = self.limits(system.linear.n)
+        limits = self.limits_for(system.linear.n)
         differs, rows, shared = system.arranged(count, np.broadcast_to(starts[0], (count, system.linear.n)), leaves)
         lanes = None if limits is None else system.lanes(differs, count, self.has_jacobian)
         if lanes is None:
@@ -72,7 +80,8 @@ class Root(_Hybrid):
     """
 
     def __init__(self, options: dict, by_columns: bool = False, has_jacobian: bool = True):
-        self.options, self.by_columns, self.has_jacobian = options, by_columns, has_jacobian
+        super().__init__(options, has_jacobian)
+        self.by_columns = by_columns
 
     success = True, 1, "The solution converged."
 
@@ -95,7 +104,7 @@ class Fsolve(_Hybrid):
     """`scipy.optimize.fsolve`, with the exact Jacobian or finite differences."""
 
     def __init__(self, options: dict, has_jacobian: bool = True):
-        self.options, self.has_jacobian = options, has_jacobian
+        super().__init__(options, has_jacobian)
 
     def limits(self, n):
         given = {"eps" if key == "epsfcn" else key: value for key, value in self.options.items()}

@@ -6,6 +6,7 @@ array, and one of the nonzeros of its Jacobian in x; and the pattern of the Jaco
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import Any
@@ -92,17 +93,12 @@ class System:
         found._disabled, found._tier, found._keeps_arrays = program._disabled, program._tier, program._keeps_arrays
         return found
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether the equations have to be solved to the last bit."""
-        return self.program._exact
-
-    @property
+    @functools.cached_property
     def is_small(self) -> bool:
         """Whether there are few equations, with a dense Jacobian, and the program is not an exact one."""
         n = self.linear.n
         is_dense = self.nonzeros is not None and self.linear.nnz == n * n
-        return n <= MAX_LANE_UNKNOWNS and is_dense and not self.is_exact
+        return n <= MAX_LANE_UNKNOWNS and is_dense and not self.program._exact
 
     def lanes(self, differs: tuple, count: int, has_slopes: bool = True) -> Lanes | None:
         """Return lanes for systems whose leaves differ where `differs` is true; None for larger or unusual systems.
