@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from wengert.program.ir.ir import kind_of
+from wengert.program.ir.opcodes import Op
+from wengert.program.ir.view_overlap import disjoint
 
 import wengert as wg
 
@@ -119,3 +122,49 @@ def test_products_with_constant_matrices_are_not_joined():
 
     x = RNG.uniform(-1, 1, (40, 40))
     assert np.allclose(wg.record(f, x)(x), f(x))
+
+
+@pytest.mark.parametrize("product", [np.matmul, np.dot])
+def test_products_of_a_stack_with_one_matrix_are_one_product(product):
+    stack, matrix = RNG.normal(size=(3, 4, 1, 5)), RNG.normal(size=(5, 6))
+
+    def f(a, b):
+        return np.sum(np.sin(product(a, b)))
+
+    program = wg.record(f, stack, args=(matrix,))
+    (call,) = [call for call in program._listing.calls if call.row.name == f"numpy.{product.__name__}"]
+    assert [kind_of(program._listing, v)[1] for v in call.operands] == [(12, 5), (5, 6)]
+    for argnums in (0, 1):
+        got = wg.grad(wg.compile(f), argnums=argnums)(stack, matrix)
+        assert np.allclose(got, wg.grad(f, argnums=argnums)(stack, matrix), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("stack", [RNG.normal(size=(5, 2, 3)).T, RNG.normal(size=(3, 0, 5)), RNG.normal(size=(4, 5))])
+def test_other_products_of_a_stack_stay_as_they_are(stack):
+    matrix = RNG.normal(size=(5, 6)) if stack.shape[-1] == 5 else RNG.normal(size=(2, 5, 6))
+    program = wg.record(lambda a: a @ matrix, stack)
+    assert np.allclose(program(stack), stack @ matrix)
+
+
+def test_lines_of_an_array_are_disjoint_if_they_share_no_element():
+    def line():
+        step = int(RNG.choice([-24, -8, 8, 16, 40, 56]))
+        return 240 + 8 * int(RNG.integers(30)), (int(RNG.integers(1, 7)),), (step,)
+
+    def places(view):
+        first, (n,), (step,) = view
+        return {first + k * step for k in range(n)}
+
+    found = [(disjoint(a, b, 8), places(a).isdisjoint(places(b))) for a, b in ((line(), line()) for _ in range(3000))]
+    assert not any(claimed and not true for claimed, true in found)
+    assert sum(claimed for claimed, _ in found) > 0.9 * sum(true for _, true in found)
+
+
+def test_adjoints_of_rows_and_columns_are_read_before_all_stores():
+    program = wg.grad(wg.compile(lambda x: np.sum(np.sin(strict_triangle(x)))))
+    program(X)
+    (path,) = [path for table in program._tables.values() for paths in table.paths.values() for path in paths]
+    code = path.program._lowered_ir()
+    stores = [int(v) for v in np.flatnonzero(code.op == Op.PLACE) if code.a[v] >= 0]
+    copied = [v for v in stores if any(code.op[u] == Op.VIEW and code.a[u] == code.a[v] for u in range(v, len(code)))]
+    assert len(copied) <= 2

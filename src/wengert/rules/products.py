@@ -213,6 +213,7 @@ def rank_one(position, ybar, a, b, out=None):
 for fun in {np.matmul, np.linalg.matmul}:
     bilinear(fun, matmul_wrt_left, matmul_wrt_right, push_matmul_left, push_matmul_right)
     facts(fun, dependence=two_factor_pattern(matmul_labels), scalars="matmul", batching=True, rank_one=rank_one)
+    facts(fun, lowering="stacked product")
 
 
 def matvec_wrt_matrix(ybar, y, a, v, out=None):
@@ -388,7 +389,7 @@ for fun, axes_of, labels in ((np.dot, dot_axes, dot_labels), (np.inner, lambda a
         push_of(axes_of, False, push_matmul_right, push_tensordot_right),
     )
     facts(fun, dependence=two_factor_pattern(labels))
-facts(np.dot, scalars="dot", batching=True, rank_one=rank_one)
+facts(np.dot, scalars="dot", batching=True, rank_one=rank_one, lowering="stacked product")
 facts(np.inner, scalars="inner")
 
 

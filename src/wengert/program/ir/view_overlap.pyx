@@ -72,12 +72,23 @@ cdef bint are_disjoint(const Box *a, const Box *b, Py_ssize_t itemsize) noexcept
         return True
     if a.high < b.low or b.high < a.low:
         return True
+    if a.axes == 1 and b.axes == 1 and (passes_over(a, b, itemsize) or passes_over(b, a, itemsize)):
+        return True
     step = gcd(a.step, b.step)      # both views lie on lattices of this step
     if step == 0:
         return False
     between = (b.offset - a.offset) % step
     between += step if between < 0 else 0
     return itemsize <= between <= step - itemsize
+
+
+cdef inline bint passes_over(const Box *a, const Box *b, Py_ssize_t itemsize) noexcept:
+    """Return whether no element of a line lies between the first and the last one of another, as a column of a row."""
+    cdef Py_ssize_t stride = abs(a.strides[0]), before = b.low - itemsize - a.low, next
+    if stride == 0:
+        return False
+    next = a.low if before < 0 else a.low + (before // stride + 1) * stride     # the first element not before b
+    return next > a.high or next >= b.high + itemsize
 
 
 cdef inline bint have_equal_strides(const Box *a, const Box *b) noexcept:

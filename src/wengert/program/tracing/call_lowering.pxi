@@ -321,6 +321,30 @@ def lower_outer(Definitions ssa, list args, list values, Node node):
     return emit(ssa.code, WG_MULTIPLY, found[0], found[1], -1, kind_of(ssa, node.y))
 
 
+def lower_stacked_product(Definitions ssa, list args, list values, Node node):
+    """Lower a product of a stack of matrices with one matrix to a product of two matrices; -1 for other products.
+
+    NumPy multiplies the matrices of the stack one by one.
+    """
+    cdef int32_t a, found
+    if ssa.exact or node.kwargs or node.y is None or len(args) != 2 or type(args[0]) is not Operand:
+        return -1
+    a = values[0]
+    dtype, shape, strides = ssa.code.types[ssa.code.kinds[a]]
+    other = ssa.code.types[ssa.code.kinds[<int32_t>values[args[1].position]]][1] if type(args[1]) is Operand else \
+        np.shape(args[1])
+    if len(shape) < 3 or len(other) != 2 or strides is not None or dtype != DOUBLE or (<object>node.y).dtype != DOUBLE:
+        return -1
+    *stack, width = shape
+    rows = math.prod(stack)
+    if not (<object>node.y).size or not is_in_order(node.y):
+        return -1
+    operands = [ssa.code.block(a, 0, (rows, width)), *values[1:]]
+    ssa.code.calls.append(Call(node.compute or node.row.fun, tuple(args), {}, operands, node.row))
+    found = emit(ssa.code, CALL, len(ssa.code.calls) - 1, -1, -1, ssa.code.type_of((DOUBLE, (rows, other[1]), None)))
+    return ssa.code.block(found, 0, (<object>node.y).shape)
+
+
 def lower_diff(Definitions ssa, list args, list values, Node node):
     """Lower `np.diff` to a difference of two views; -1 for other orders and options."""
     given = {**dict(zip(("a", "n", "axis", "prepend", "append"), args)), **(node.kwargs or {})}
@@ -384,6 +408,7 @@ cdef tuple spread_to(tuple type, tuple shape):
 cdef dict LOWERINGS = {
     "and": lower_bitwise, "bincount": lower_bincount, "copy": lower_copy, "diff": lower_diff, "finite": lower_finite,
     "infinite": lower_finite, "moved": lower_moved, "not": lower_bitwise, "or": lower_bitwise, "outer": lower_outer,
-    "pad": lower_pad, "select": lower_where, "stack": lower_stack, "strong": lower_product,
+    "pad": lower_pad, "select": lower_where, "stack": lower_stack, "stacked product": lower_stacked_product,
+    "strong": lower_product,
 }
 LOWERING_WORDS = frozenset(LOWERINGS)
