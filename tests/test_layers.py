@@ -75,6 +75,7 @@ PARTS = {
         "integration",  # differential equations within programs
         "roots",  # Newton's method, and linear equations with Jacobians, within programs
         "elements",  # the program of a batch from that of one element
+        "single_precision",  # float32 code in double precision
         "record",
         "implicit_op",
         "specialise",  # specialised programs behind guards

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import types
 import weakref
@@ -28,6 +29,7 @@ from wengert.transforms.operators import Operator
 from wengert.transforms.second import HVP, Hessian
 
 elements = deferred("wengert.program.elements")
+single_precision = deferred("wengert.program.single_precision")
 
 
 def record(f, args: tuple, kwargs: dict, exact: bool, is_live: bool = False, disable=()) -> Program:
@@ -89,11 +91,13 @@ def trace(
     disabled: frozenset = frozenset(),
     defers: bool = False,
     assumes_finite: bool = False,
+    widens: bool = False,
 ) -> Program:
     """Return the program of `f` at these arguments; `reading` holds captured values, `disabled` names of passes.
 
     With `defers`, return a form that takes less time to prepare if the final form, its `_later`, takes much longer.
     With `assumes_finite`, do not check guards against NaN of a derivative; they may fail at these arguments.
+    With `widens`, derivatives of float32 functions are computed in double precision.
     Its inputs are the leaves of the arguments, followed by those of `reading`.
     The program of a derivative is made from that of its function if possible, and otherwise traced itself.
     """
@@ -109,8 +113,11 @@ def trace(
             program = _traced(_innermost_function, f, given, kwargs, reading, exact, disabled)
             program._assumes_finite = assumes_finite
             try:
+                made = functools.partial(_first_form, f=f, derive=derive) if defers else derive
                 if program._is_float64:
-                    return _first_form(program, f, derive) if defers else derive(program)
+                    return made(program)
+                if widens and not exact and not hasattr(f, "of_program"):
+                    return single_precision.in_double_precision(program, made, f.argnums)
                 reason = "it takes or returns values that are not float64"
             except NotDerivable as error:
                 reason = str(error)

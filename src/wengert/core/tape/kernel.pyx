@@ -26,6 +26,11 @@ cdef extern from "numpy/ufuncobject.h":
         void *const *data
         const char *types
 
+@cython.ufunc
+cdef double single(double x) noexcept nogil:
+    return <double><float>x
+
+
 cdef extern from "fenv.h" nogil:
     int FE_DIVBYZERO, FE_OVERFLOW, FE_INVALID
     int fetestexcept(int)
@@ -143,9 +148,13 @@ cdef class Kernel:
 kernels = {}
 by_opcode = [None] * 256
 of_scipy = {}       # opcode, and operands that the partials read, by name
+ROUNDING = "wengert.core.tape.kernel.single"
+registry.elementwise(single, 1.0, curvature="none", domain=((-3.0, 3.0),)).name = ROUNDING
 
 for _name, _opcode, _, _reads_a, _reads_b in kernel_rows():
-    if "." in _name:
+    if _name == ROUNDING:
+        kernels[single] = by_opcode[_opcode] = Kernel(single, _opcode, _reads_a, _reads_b)
+    elif "." in _name:
         of_scipy[_name] = _opcode, _reads_a, _reads_b
     elif _name:
         _ufunc = getattr(np, _name)

@@ -48,6 +48,7 @@ __attribute__((const, simd("notinbranch"))) double cos(double);
 #define WG_UNARY(R)                                                                                                   \
     R(NEGATIVE, "negative", CHEAP, -a, 0, -1.0, 0.0)                                                                  \
     R(POSITIVE, "positive", CHEAP, a, 0, 1.0, 0.0)                                                                    \
+    R(SINGLE, "wengert.core.tape.kernel.single", CHEAP, (double)(float)(a), 0, 1.0, 0.0)                              \
     R(ABSOLUTE, "absolute", CHEAP, fabs(a), WG_A, wg_sign(a), 0.0)                                                    \
     R(FABS, "fabs", CHEAP, fabs(a), WG_A, wg_sign(a), 0.0)                                                            \
     R(SQUARE, "square", CHEAP, a * a, WG_A, 2.0 * a, 2.0)                                                             \

@@ -102,6 +102,7 @@ row("multiply", Primitive("{} * {}", ir="fmul"))
 row("divide", Primitive("{} / {}", ir="fdiv", cost=10))
 row("negative", Primitive("-{}", ir="fneg", cost=0))
 row("absolute", Primitive("np.abs({})", c="fabs", cost=0))
+row("single", Primitive("np.float64(np.float32({}))", ir="single"))
 # the rounding error of a product, given a, b and the rounded product
 row("product error", Primitive("product_error({}, {}, {})", ir="fma"))
 # a factor that is exactly 0 gives 0
@@ -263,6 +264,7 @@ PRIMITIVES = [name for name, found in ROWS.items() if isinstance(found.value, Pr
 C_NAMES: dict[str, Any] = {
     **{ROWS[name].value.c: _of(name) for name in PRIMITIVES if ROWS[name].value.c},
     "pow": power,
+    "single": _of("single"),
     "WG_LN2": LN2,
     "WG_LN10": LN10,
     "WG_DEGREE": pi / 180,
@@ -323,7 +325,8 @@ def translated(text: str) -> str:
     Parameters
     ----------
     text : str
-        C expression with the operators ``?:``, ``||`` and ``&&`` only outside parentheses.
+        C expression with the operators ``?:``, ``||`` and ``&&`` only outside parentheses; of casts, only the
+        rounding ``(double)(float)(x)``.
     """
     condition, rest = _split(text, "?")
     if rest:
@@ -332,7 +335,7 @@ def translated(text: str) -> str:
         left, right = _split(text, sign)
         if right:
             return f"({translated(left)}) {python} ({translated(right)})"
-    return text.strip()
+    return text.strip().replace("(double)(float)", "single")
 
 
 def _split(text, sign):

@@ -255,6 +255,10 @@ def emit_statement(builder, primitive, operands, real, call):
     if primitive.ir == "fma":
         a, b, product = operands
         return intrinsic(builder, "fma", [a, b, builder.fsub(ir.Constant(real, -0.0), product)])
+    if primitive.ir == "single":
+        element = ir.FloatType()
+        narrow = ir.VectorType(element, real.count) if isinstance(real, ir.VectorType) else element
+        return operands[0] if narrow == real else builder.fpext(builder.fptrunc(operands[0], narrow), real)
     if primitive.ir == "strong":
         zero = ir.Constant(real, 0.0)
         is_zero = builder.or_(*[builder.fcmp_ordered("==", x, zero) for x in operands])

@@ -18,7 +18,7 @@ import math
 import numpy as np
 
 from wengert.core.tape.memory cimport Block, take
-from wengert.core.tape.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_POW, WG_SUBTRACT
+from wengert.core.tape.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_POW, WG_SINGLE, WG_SUBTRACT
 from wengert.program.ir.ir cimport (
     FLAG, HAS_DERIVATIVE, IS_FUNCTION, SCALAR, Listing, copied, emit, filtered, has, names, overlaps, parted, set_ends,
     whole_view,
@@ -168,7 +168,7 @@ cdef class Reverse(Sweep):
         cdef int32_t p
         if not self.active[v]:
             return 0
-        if op == WG_ADD or op == WG_POSITIVE or (op == WG_SUBTRACT and side == 0):
+        if op == WG_ADD or op == WG_POSITIVE or op == WG_SINGLE or (op == WG_SUBTRACT and side == 0):
             return self.contribute(v, i, g)
         if op == WG_NEGATIVE or op == WG_SUBTRACT:
             return self.contribute(v, i, emit(self.code, WG_NEGATIVE, g, -1, -1, self.code.kinds[g]))
@@ -426,7 +426,7 @@ cdef class Forward(Sweep):
     cdef int32_t contribution(self, int32_t i, int op, int side, int32_t v) except -2:
         """Return the contribution of one operand to the tangent of an elementwise instruction; -1: zero."""
         cdef int32_t t = self.derivative[v]
-        if t < 0 or op == WG_ADD or op == WG_POSITIVE or (op == WG_SUBTRACT and side == 0):
+        if t < 0 or op == WG_ADD or op == WG_POSITIVE or op == WG_SINGLE or (op == WG_SUBTRACT and side == 0):
             return t
         if op == WG_NEGATIVE or op == WG_SUBTRACT:
             return emit(self.code, WG_NEGATIVE, t, -1, -1, self.code.kinds[t])

@@ -220,6 +220,7 @@ OPCODES: dict[str, int] = {}
 
 #: operations of cheap functions, and of partials that cost less than their function
 _OPERATIONS = {
+    "wengert.core.tape.kernel.single": 1,
     **dict.fromkeys(("negative", "positive", "absolute", "square", "add", "subtract", "multiply"), 1),
     **dict.fromkeys(("maximum", "minimum", "fmax", "fmin"), 1),
     **dict.fromkeys(("reciprocal", "sqrt", "divide"), 5),

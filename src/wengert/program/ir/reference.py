@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -28,12 +29,22 @@ def evaluated(code, inputs: list, count: int | None = None, known: list | None =
         If a guarded value differs from the recorded one.
     """
     values: list = [] if known is None else known
-    columns = [column[len(values) : count].tolist() for column in (code.op, code.a, code.b, code.c, code.type)]
     with np.errstate(all="ignore"):
-        for op, a, b, c, kind in zip(*columns):
-            value = _value(code, op, a, b, c, code.types[kind], values, inputs)
-            values.append(value if op == Op.VIEW else _laid_out(value, code.types[kind]))
+        for _ in evaluating(code, inputs, values, count):
+            pass
     return values
+
+
+def evaluating(code, inputs: list, values: list, count: int | None = None) -> Iterator[None]:
+    """Append the values of a program, up to number `count`, to the leading ones one by one.
+
+    The caller may replace values that are not read again by None.
+    """
+    columns = [column[len(values) : count].tolist() for column in (code.op, code.a, code.b, code.c, code.type)]
+    for op, a, b, c, kind in zip(*columns):
+        value = _value(code, op, a, b, c, code.types[kind], values, inputs)
+        values.append(value if op == Op.VIEW else _laid_out(value, code.types[kind]))
+        yield
 
 
 def outputs(code, inputs: list) -> list:

@@ -43,6 +43,7 @@ from wengert.program.passes import simplify
 _FLOAT = np.dtype(float)
 _ADD, _SUBTRACT, _MULTIPLY = OPCODES["add"], OPCODES["subtract"], OPCODES["multiply"]
 _NEGATIVE, _POSITIVE = OPCODES["negative"], OPCODES["positive"]
+_SINGLE = OPCODES["wengert.core.tape.kernel.single"]
 
 # Limits on accumulated partials ("terms"), beyond which colouring is cheaper: benchmarks/sparse_plans.py compares them.
 #: limit on the terms of one value
@@ -205,7 +206,7 @@ class _Accumulation(Coefficients):
             p = 1.0
             if op == _MULTIPLY:
                 p = self.factor(a if side else b, i)
-            elif op not in (_ADD, _SUBTRACT, _NEGATIVE, _POSITIVE):
+            elif op not in (_ADD, _SUBTRACT, _NEGATIVE, _POSITIVE, _SINGLE):
                 p = self.factor(self.sweep.partial(i, op, side), i)
             for t in self.terms[v]:
                 t = self.scaled(t, v, i, p)

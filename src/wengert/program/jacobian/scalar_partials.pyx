@@ -14,7 +14,7 @@ from libc.stdint cimport int32_t
 
 import numpy as np
 
-from wengert.core.tape.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_SUBTRACT
+from wengert.core.tape.tape cimport WG_ADD, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_SINGLE, WG_SUBTRACT
 from wengert.program.ir.ir cimport FLAG, HAS_DERIVATIVE, IS_ELEMENTWISE, SCALAR, Listing, column_operands, emit, has
 from wengert.program.ir.opcodes cimport *
 
@@ -162,7 +162,7 @@ cdef class ScalarTerms:
             return 0
         if op == WG_MULTIPLY or op == STRONG:
             p = self.known(code.as_[i] if side else code.bs[i])
-        elif op != WG_ADD and op != WG_SUBTRACT and op != WG_NEGATIVE and op != WG_POSITIVE:
+        elif op != WG_ADD and op != WG_SUBTRACT and op != WG_NEGATIVE and op != WG_POSITIVE and op != WG_SINGLE:
             p = self.known(self.sweep.partial(i, op, side))
         for column, coef in given.items():
             coef = self.product(coef, p)

@@ -630,7 +630,7 @@ class Compiled(Checked):
                 try:
                     with unnoted():
                         defers = self.tier == "auto"
-                        options = self.exact, self._disabled, defers, assumes_finite
+                        options = self.exact, self._disabled, defers, assumes_finite, True
                         program = record.trace(self.f, args, kwargs, reading, *options)
                     return program if self.tier == "auto" else program.tiered(self.tier)
                 except NotSeen:

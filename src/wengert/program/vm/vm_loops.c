@@ -671,7 +671,7 @@ int wg_is_vector_code(int op) {
 /* Whether an operation of kernels.h is correctly rounded, so that all implementations agree bit for bit. */
 int wg_is_correctly_rounded(int op) {
     switch (op) {
-    case WG_NEGATIVE: case WG_POSITIVE: case WG_ABSOLUTE: case WG_FABS: case WG_SQUARE: case WG_RECIPROCAL:
+    case WG_NEGATIVE: case WG_POSITIVE: case WG_SINGLE: case WG_ABSOLUTE: case WG_FABS: case WG_SQUARE: case WG_RECIPROCAL:
     case WG_SQRT: case WG_ADD: case WG_SUBTRACT: case WG_MULTIPLY: case WG_DIVIDE: return 1;
     default: return 0;
     }
