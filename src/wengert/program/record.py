@@ -117,7 +117,8 @@ def trace(
                 if program._is_float64:
                     return made(program)
                 if widens and not exact and not hasattr(f, "of_program"):
-                    return single_precision.in_double_precision(program, made, f.argnums)
+                    with_value = type(f) is JVP or getattr(f, "with_value", False)
+                    return single_precision.in_double_precision(program, made, f.argnums, with_value)
                 reason = "it takes or returns values that are not float64"
             except NotDerivable as error:
                 reason = str(error)

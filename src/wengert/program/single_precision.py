@@ -48,15 +48,19 @@ _OF_PRECISION = frozenset((np.spacing, np.nextafter, np.linalg.pinv, np.linalg.l
 _CONVERTED = frozenset((Op.INPUT, Op.ARRAY, Op.LOAD, Op.VIEW, Op.PACK, Op.PLACE, Op.GATHER, Op.STOP))
 
 
-def in_double_precision(program: Program, derive: Callable[[Program], Program], argnums: int) -> Narrowed:
-    """Return the program of a derivative of a float32 function in one argument.
+def in_double_precision(
+    program: Program, derive: Callable[[Program], Program], argnums: int, with_value: bool
+) -> Narrowed:
+    """Return the program of a derivative of a function in one argument of float32.
 
     Parameters
     ----------
     program : Program
-        The function, whose differentiated argument and result are float32.
+        The function.
     derive : callable
         Makes the program of the derivative from that of a float64 function.
+    with_value : bool
+        Whether the function's value or a tangent of it is a result, which then has to be float32.
 
     Raises
     ------
@@ -64,8 +68,9 @@ def in_double_precision(program: Program, derive: Callable[[Program], Program], 
         If values have other dtypes, an instruction cannot be converted, or NumPy takes less time with float32.
     """
     code = program._listing
-    arguments = [kind_of(code, code.inputs[k])[0] for k in program._inputs("derivative", argnums)]
-    if {*arguments, *(kind_of(code, v)[0] for v in code.outputs)} != {_SINGLE}:
+    arguments = {kind_of(code, code.inputs[k])[0] for k in program._inputs("derivative", argnums)}
+    results = {kind_of(code, v)[0] for v in code.outputs}
+    if arguments != {_SINGLE} or not results <= ({_SINGLE} if with_value else {_SINGLE, _FLOAT}):
         raise NotDerivable("it takes or returns values that are neither float64 nor float32")
     example = [_double(x) for x in program._example]
     conversion = _Conversion(program)

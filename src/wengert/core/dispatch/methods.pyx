@@ -275,8 +275,8 @@ _astype_row = registry.Primitive(
 
 
 def converted(x, dtype):
-    """Return ``x.astype(dtype)``, the function that the tape stores."""
-    return x.astype(dtype)
+    """Return ``x.astype(dtype)``, the function that the tape stores; x may be a Python float."""
+    return (np.float64(x) if type(x) is float else x).astype(dtype)
 
 
 def _copy(x, order="C"):

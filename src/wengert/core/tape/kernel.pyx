@@ -26,6 +26,7 @@ cdef extern from "numpy/ufuncobject.h":
         void *const *data
         const char *types
 
+
 @cython.ufunc
 cdef double single(double x) noexcept nogil:
     return <double><float>x
