@@ -24,7 +24,7 @@ class Replica:
     _returns_float = False
     _later = None
 
-    def __init__(self, f, args, kwargs, reading, exact, disabled, defers=False, assumes_finite=False):
+    def __init__(self, f, args, kwargs, reading, exact, disabled, defers=False, assumes_finite=False, widens=False):
         self.call, self.reading = (args, kwargs), reading
         self.memory = [(space, dict(space)) for space in frozen]
         leaves = []

@@ -12,7 +12,7 @@ MAX_FREE_TRACES = 32
 MAX_IDLE_TRACES = 2
 
 #: after a pause of at least this many calls, recordings are reported not to pay off
-LONG_PAUSE = 8
+LONG_PAUSE = 32
 
 
 class Budget:
