@@ -177,6 +177,19 @@ def test_other_precisions_beside_single_keep_their_results():
         close(got, expected)
 
 
+def test_float64_arguments_of_functions_that_compute_in_single_precision():
+    def f(u):
+        v = u.astype(F)
+        return np.sum(np.exp(-v * table[0]) * np.sin(v) + M @ v)
+
+    y = x.astype(float)
+    for operator in (wg.grad, wg.hessian):
+        derivative = operator(wg.compile(lambda u: f(u).astype(float)))
+        assert derivative(y).dtype == float
+        close(derivative(y), operator(f)(y))
+        assert {type(program) for program in programs_of(derivative)} == {Narrowed}
+
+
 def test_captured_arrays_may_change():
     model = {"w": M[0].copy()}
     derivative = wg.grad(wg.compile(lambda u: np.sum(np.sin(u) * model["w"])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import types
@@ -97,7 +98,7 @@ def trace(
 
     With `defers`, return a form that takes less time to prepare if the final form, its `_later`, takes much longer.
     With `assumes_finite`, do not check guards against NaN of a derivative; they may fail at these arguments.
-    With `widens`, derivatives of float32 functions are computed in double precision.
+    With `widens`, derivatives of functions with float32 values are computed in double precision.
     Its inputs are the leaves of the arguments, followed by those of `reading`.
     The program of a derivative is made from that of its function if possible, and otherwise traced itself.
     """
@@ -114,11 +115,10 @@ def trace(
             program._assumes_finite = assumes_finite
             try:
                 made = functools.partial(_first_form, f=f, derive=derive) if defers else derive
+                if widens and not exact and (found := _in_double_precision(program, f, made)) is not None:
+                    return found
                 if program._is_float64:
                     return made(program)
-                if widens and not exact and not hasattr(f, "of_program"):
-                    with_value = type(f) is JVP or getattr(f, "with_value", False)
-                    return single_precision.in_double_precision(program, made, f.argnums, with_value)
                 reason = "it takes or returns values that are not float64"
             except NotDerivable as error:
                 reason = str(error)
@@ -151,6 +151,16 @@ def _differentiated(program, f):
     for _ in range(f.order):
         program = program.jacobian(f.argnums) if program._output_shape else program.grad(f.argnums)
     return program
+
+
+def _in_double_precision(program, f, derive):
+    """Return the program of a derivative of a function with float32 values; None for other functions."""
+    if hasattr(f, "of_program") or not any(dtype == np.float32 for dtype, *_ in program._listing.types):
+        return None
+    with_value = type(f) is JVP or getattr(f, "with_value", False)
+    with contextlib.suppress(NotDerivable):
+        return single_precision.in_double_precision(program, derive, f.argnums, with_value)
+    return None
 
 
 def _first_form(program, f, derive):

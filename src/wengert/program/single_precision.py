@@ -1,7 +1,7 @@
-"""Derivatives of float32 functions, as programs in double precision.
+"""Derivatives of functions with float32 values, as programs in double precision.
 
-Input: the program of a function that was recorded with float32 values; output: the program of its derivative, which
-converts float32 inputs to float64 and the results back.
+Input: the program of a function with float32 values; output: the program of its derivative, which converts float32
+inputs to float64, and the results back if the differentiated argument is float32.
 Only operations on float64 are fused, compiled and differentiated as instructions; others are calls of NumPy.
 So each operation on float32 becomes the same operation on float64 and a rounding to float32.
 For sums, differences, products, quotients and square roots this gives the bits of the float32 operation (Figueroa 1995,
@@ -51,7 +51,7 @@ _CONVERTED = frozenset((Op.INPUT, Op.ARRAY, Op.LOAD, Op.VIEW, Op.PACK, Op.PLACE,
 def in_double_precision(
     program: Program, derive: Callable[[Program], Program], argnums: int, with_value: bool
 ) -> Narrowed:
-    """Return the program of a derivative of a function in one argument of float32.
+    """Return the program of a derivative of a function, in one argument.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def in_double_precision(
     derive : callable
         Makes the program of the derivative from that of a float64 function.
     with_value : bool
-        Whether the function's value or a tangent of it is a result, which then has to be float32.
+        Whether the function's value or a tangent of it is a result, which then has to have the dtype of the argument.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def in_double_precision(
     code = program._listing
     arguments = {kind_of(code, code.inputs[k])[0] for k in program._inputs("derivative", argnums)}
     results = {kind_of(code, v)[0] for v in code.outputs}
-    if arguments != {_SINGLE} or not results <= ({_SINGLE} if with_value else {_SINGLE, _FLOAT}):
+    if len(arguments) != 1 or not arguments | results <= (arguments if with_value else {_SINGLE, _FLOAT}):
         raise NotDerivable("it takes or returns values that are neither float64 nor float32")
     example = [_double(x) for x in program._example]
     conversion = _Conversion(program)
@@ -84,16 +84,19 @@ def in_double_precision(
     wide = Program(program._name, listing, program._form, program._result, False, example)
     for name in ("_disabled", "_searches", "_source", "_assumes_finite"):
         setattr(wide, name, getattr(program, name))
-    return Narrowed(derive(wide))
+    return Narrowed(derive(wide), arguments == {_SINGLE})
 
 
 class Narrowed:
-    """A program in double precision that takes float32 inputs and returns float32; otherwise like `inner`."""
+    """A program in double precision that takes float32 inputs; otherwise like `inner`.
+
+    `returns_single`: whether it returns float32.
+    """
 
     _single_vm = None  # a call is not one run of a VM: it also converts
 
-    def __init__(self, inner: Program):
-        self.inner = inner
+    def __init__(self, inner: Program, returns_single: bool):
+        self.inner, self.returns_single = inner, returns_single
 
     def __getattr__(self, name):
         if name == "inner":  # not set yet, as in copies
@@ -103,10 +106,10 @@ class Narrowed:
     @property
     def _later(self):
         later = self.inner._later
-        return None if later is None else (later[0], lambda: Narrowed(later[1]()))
+        return None if later is None else (later[0], lambda: Narrowed(later[1](), self.returns_single))
 
     def tiered(self, tier):
-        return Narrowed(self.inner.tiered(tier))
+        return Narrowed(self.inner.tiered(tier), self.returns_single)
 
     def _execute(self, leaves, out=None):
         return self._converted(self.inner._execute, leaves, out)
@@ -114,9 +117,11 @@ class Narrowed:
     def _try_execute(self, leaves, out=None):
         return self._converted(self.inner._try_execute, leaves, out)
 
-    @staticmethod
-    def _converted(run, leaves, out):
-        found = run([_double(x) for x in leaves])
+    def _converted(self, run, leaves, out):
+        leaves = [_double(x) for x in leaves]
+        if not self.returns_single:
+            return run(leaves) if out is None else run(leaves, out)
+        found = run(leaves)
         if type(found) is int:  # the index of a failed guard
             return found
         with np.errstate(over="ignore"):
