@@ -1043,6 +1043,8 @@ COMPOSED = [
     call(np.linalg.lstsq, arr(3, 5), arr(3, 2), 1e-10, label="wide"),
     call(np.linalg.pinv, arr(4, 3)),
     call(np.linalg.pinv, arr(2, 2, 3), label="batch", rtol=1e-12),
+    call(np.linalg.pinv, arr(3, 3), label="hermitian", hermitian=True),
+    call(np.linalg.pinv, arr(2, 3, 3), label="hermitian batch", hermitian=True, rtol=1e-12),
     *(call(np.linalg.cond, arr(3, 3), p, label=str(p)) for p in (None, -2, 1, inf, "fro", "nuc")),
     call(np.linalg.cond, arr(2, 4, 3), label="batch"),
     call(np.linalg.slogdet, arr(4, 4)),

@@ -372,3 +372,17 @@ def test_complex_systems_have_derivatives():
 
     h = 1e-6
     np.testing.assert_allclose(wg.grad(f)(0.8), (f(0.8 + h) - f(0.8 - h)) / (2 * h), rtol=1e-7)
+
+
+@pytest.mark.filterwarnings("ignore::scipy.linalg.LinAlgWarning")
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_factors_of_a_matrix_whose_last_pivot_is_zero_have_derivatives(mode):
+    def f(a):
+        return lu_factor(np.column_stack([a, -a.sum(1)]))[0][:, :3] ** 2
+
+    J = wg.jacobian(f, mode=mode)(M[:, :3])
+    np.testing.assert_allclose(J, wg.jacobian(lambda a: lu_factor(a)[0] ** 2)(M[:, :3]), rtol=1e-10, atol=1e-10)
+    last = wg.jacobian(lambda a: lu_factor(np.column_stack([a, -a.sum(1)]))[0][:, 3], mode=mode)(M[:, :3])
+    upper = wg.jacobian(lambda a: -np.triu(lu_factor(a)[0]).sum(1))(M[:, :3])
+    np.testing.assert_allclose(last, upper, rtol=1e-10, atol=1e-10)
+    assert np.all(np.isfinite(wg.hessian(lambda a: np.sum(f(a)))(M[:, :3])))

@@ -504,17 +504,35 @@ def pinv_along_matrix(t, y, a, rcond, rtol):
     return z + rows - strong_matmul(y, strong_matmul(a, rows))
 
 
+@dispatched
+def hermitian_pseudo_inverse(a, rcond, rtol):
+    return np.linalg.pinv(a, rcond, hermitian=True, rtol=rtol)
+
+
+def hermitian_pinv_wrt_matrix(ybar, y, a, rcond, rtol):
+    z = pinv_wrt_matrix(ybar, y, hermitian_read(a, a, "L"), rcond, rtol)
+    return hermitian_read_transpose((z + adjoint(z)) / 2, a, "L")
+
+
+def hermitian_pinv_along_matrix(t, y, a, rcond, rtol):
+    return pinv_along_matrix(hermitian_read(t, a, "L"), y, hermitian_read(a, a, "L"), rcond, rtol)
+
+
 @composed(np.linalg.pinv)
-def _pinv(a, rcond=None, *, rtol=np._NoValue):
+def _pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
     a = as_array(a)
-    p = pseudo_inverse(a, rcond, rtol)
-    if is_cut(a, p):
+    p = (hermitian_pseudo_inverse if hermitian else pseudo_inverse)(a, rcond, rtol)
+    if is_cut(hermitian_read(a, a, "L") if hermitian else a, p):
         raise_nonsmooth("pinv", RCOND_REASON)
     return p
 
 
 structural(pseudo_inverse, pinv_wrt_matrix, jvp=(pinv_along_matrix,), dependence=MATRIXWISE)
 facts(pseudo_inverse, native="pinv", work="factorisation")
+structural(
+    hermitian_pseudo_inverse, hermitian_pinv_wrt_matrix, jvp=(hermitian_pinv_along_matrix,), dependence=MATRIXWISE
+)
+facts(hermitian_pseudo_inverse, work="factorisation")
 
 # least squares; packed results are rank, solution, singular values, residual sums of squares
 

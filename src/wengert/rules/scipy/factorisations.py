@@ -139,18 +139,27 @@ def lu_parts(y):
     return triangle(y, True, True), np.triu(y)
 
 
+def with_unit_pivot(u):
+    """Return U with 1 as its last pivot, which may be 0 and by which the derivative does not divide."""
+    is_last = np.zeros(np.shape(u)[-2:], bool)
+    is_last[-1:, -1:] = True
+    return np.where(is_last, 1.0, u)
+
+
 def eliminated_tangent(t, y, b):
-    """dL = L tril(L^-1 dB U^-1, -1) and dU = triu(L^-1 dB U^-1) U."""
+    """dL = L K and dU = triu(L^-1 dB - K U), with K = tril(L^-1 dB U^-1, -1)."""
     l, u = lu_parts(y)
-    inner = np.linalg.solve(l, np.swapaxes(np.linalg.solve(np.swapaxes(u, -1, -2), np.swapaxes(t, -1, -2)), -1, -2))
-    return l @ np.tril(inner, -1) + np.triu(inner) @ u
+    x, v = np.linalg.solve(l, t), with_unit_pivot(u)
+    inner = np.tril(np.swapaxes(np.linalg.solve(np.swapaxes(v, -1, -2), np.swapaxes(x, -1, -2)), -1, -2), -1)
+    return l @ inner + np.triu(x - inner @ u)
 
 
 def eliminated_pull(ybar, y, b):
     """Transpose of `eliminated_tangent`."""
     l, u = lu_parts(y)
-    inner = np.tril(adjoint(l) @ np.tril(ybar, -1), -1) + np.triu(np.triu(ybar) @ adjoint(u))
-    return np.linalg.solve(adjoint(l), adjoint(np.linalg.solve(u, adjoint(inner))))
+    ubar = np.triu(ybar)
+    inner = np.tril(adjoint(l) @ np.tril(ybar, -1) - ubar @ adjoint(u), -1)
+    return np.linalg.solve(adjoint(l), ubar + adjoint(np.linalg.solve(with_unit_pivot(u), adjoint(inner))))
 
 
 row = structural(eliminated, eliminated_pull, stacked=False)
