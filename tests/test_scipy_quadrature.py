@@ -1,6 +1,7 @@
 """Adaptive quadrature: derivatives in parameters and limits against closed forms, and what is refused."""
 
 import ctypes
+import dataclasses
 import math
 import sys
 import warnings
@@ -794,3 +795,23 @@ def test_weights_with_traced_variables(weight):
     assert value == f(p)
     with pytest.raises(TracedValueError, match="a frequency wvar of zero"):
         wg.grad(lambda w: quad(np.exp, 0, 1, weight="sin", wvar=w)[0])(0.0)
+
+
+@dataclasses.dataclass
+class Retention:
+    """A dataclass that integrates while it is initialised."""
+
+    alpha: float
+    total: float = dataclasses.field(init=False)
+    rest: float = dataclasses.field(init=False)
+
+    def __post_init__(self):
+        self.total = quad(lambda t: np.exp(-self.alpha * t), 0.0, 1.0)[0]
+        self.rest = 1.0 - self.total
+
+
+def test_integrands_may_read_a_dataclass_that_lacks_fields():
+    exact = 1.0 / 4.0 - np.exp(-2.0) * (1.0 / 2.0 + 1.0 / 4.0)
+    for derivative in (wg.grad(lambda a: Retention(a).rest), wg.grad(wg.compile(lambda a: Retention(a).rest))):
+        for _ in range(2):
+            np.testing.assert_allclose(derivative(2.0), exact, rtol=1e-9)

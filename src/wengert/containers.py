@@ -187,11 +187,14 @@ def children_of(x: Any) -> tuple[list, Callable[[list], Any]] | None:
 
 
 def fields_of(x: Any) -> list[str] | None:
-    """Return the attribute names of a namespace or a dataclass; None for other objects."""
+    """Return the attribute names of a namespace or a dataclass; None for other objects.
+
+    A dataclass that is being initialised lacks some of its fields.
+    """
     if isinstance(x, types.SimpleNamespace):
         return list(vars(x))
     if hasattr(type(x), "__dataclass_fields__"):
-        return [field.name for field in dataclasses.fields(x)]
+        return [field.name for field in dataclasses.fields(x) if hasattr(x, field.name)]
     return None
 
 
