@@ -369,6 +369,35 @@ def test_floating_point_errors_follow_numpy_errstate():
     assert f.paths == 1
 
 
+
+def ignores(x):
+    warnings.simplefilter("ignore", category=RuntimeWarning)
+    return np.sum(np.log(x))
+
+
+def warns_if_negative(x):
+    if x[0] < 0:
+        warnings.warn("negative", RuntimeWarning, stacklevel=2)
+    return np.sum(np.exp(x))
+
+
+def leaves(x):
+    if x[0] > 1e6:
+        exit(1)
+    return np.sum(x * x)
+
+
+@pytest.mark.parametrize("f", [ignores, warns_if_negative, leaves])
+def test_functions_that_name_a_warning_or_exit_are_compiled(f):
+    compiled = wg.compile(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for x in (np.ones(2), 2 * np.ones(2)):
+            np.testing.assert_allclose(wg.grad(compiled)(x), wg.grad(f)(x))
+            np.testing.assert_allclose(compiled(x), f(x))
+    assert compiled.paths == 1
+
+
 def test_functions_chosen_by_singledispatch_are_compiled_and_checked():
     @functools.singledispatch
     def energy(model, x):

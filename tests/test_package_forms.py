@@ -857,3 +857,93 @@ def test_cached_results_of_other_values_of_traced_state_are_not_used(wrap):
     g = wg.grad(wrap(f))
     assert [g(x) for x in (0.5, 0.7, 0.5)] == [2.0, 2.8, 2.0]
     OUTER[0] = 1.0
+
+
+@functools.wraps(double)
+def with_attributes(x):
+    return with_attributes.inner(x) + with_attributes.holder.inner(x) + with_attributes.__wrapped__(x)
+
+
+def held_later(x):
+    if not hasattr(held_later, "backend"):
+        held_later.backend = Backend()
+    return np.sum(held_later.backend.array(x))
+
+
+def test_attributes_of_functions_are_followed(monkeypatch):
+    monkeypatch.setattr(with_attributes, "inner", double, raising=False)
+    monkeypatch.setattr(with_attributes, "holder", Holder(inner=double), raising=False)
+    for slope in (6.0, 5.0):
+        for derivative in (wg.jacobian(with_attributes), wg.jacobian(wg.compile(with_attributes))):
+            for x in (X, 2 * X):
+                np.testing.assert_allclose(derivative(x), slope * np.eye(3))
+        monkeypatch.setattr(with_attributes, "inner", lambda x: np.copy(x))
+    assert with_attributes.__name__ == "double"
+    vars(held_later).clear()
+    held_later(X)
+    for _ in range(2):
+        np.testing.assert_allclose(wg.grad(held_later)(X), np.ones(3))
+        vars(held_later).clear()
+
+
+class Resetting:
+    """A descriptor that only acts where its attribute is set."""
+
+    def __set__(self, holder, value):
+        vars(holder)["nodes"] = value
+        vars(holder)["count"] = len(value)
+
+
+class Graph:
+    nodes = Resetting()
+
+    def __init__(self):
+        self.nodes = {}
+
+    def add(self, name, weight):
+        if name not in self.nodes:
+            self.nodes[name] = double(np.array([weight]))
+        self.nodes = self.nodes
+
+    def total(self):
+        return sum(self.nodes.values())[0] * self.count
+
+
+def test_descriptors_without_get_leave_reads_to_the_object():
+    given = Graph()
+
+    def f(x):
+        made = Graph()
+        given.nodes = {}
+        for graph in (made, given):
+            graph.add("a", x[0])
+            graph.add("b", x[1])
+        return made.total() * given.total()
+
+    np.testing.assert_allclose(wg.grad(f)(X), 32.0 * (X[0] + X[1]) * np.array([1.0, 1.0, 0.0]))
+
+
+class Vibration:
+    """An object whose property is only set by its own methods."""
+
+    def __init__(self, frequency):
+        self.frequency = frequency
+
+    @property
+    def frequency(self):
+        return self._frequency
+
+    @frequency.setter
+    def frequency(self, value):
+        self._frequency = np.asarray(value)
+
+    def energy(self, x):
+        return self._frequency * x
+
+
+def test_properties_that_are_only_set_are_compiled():
+    compiled = wg.compile(lambda x: np.sum(Vibration(x).energy(x)))
+    for x in (X, 2 * X):
+        np.testing.assert_allclose(wg.grad(compiled)(x), 2 * x)
+        np.testing.assert_allclose(compiled(x), x @ x)
+    assert compiled.paths == 1

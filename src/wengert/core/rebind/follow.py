@@ -315,6 +315,14 @@ def module_reads(f):
     return found
 
 
+def attribute_reads(f):
+    """Return (global name, attribute) for each read by f from the attributes that a function was given."""
+    code, held = read(f.__code__), f.__globals__
+    functions = {name for name in code.owners if type(held.get(name)) is types.FunctionType}
+    paths = [path[:2] for path in code.paths if path[0] in functions and can_copy(held[path[0]])]
+    return [path for path in paths if not hasattr(types.FunctionType, path[1])]
+
+
 def is_computed(module, name):
     """Return whether an attribute of a followed module is computed by the module's own ``__getattr__``."""
     return name not in vars(module) and "__getattr__" in vars(module)

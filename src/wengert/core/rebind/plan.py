@@ -16,6 +16,7 @@ from wengert.core.rebind.follow import (
     SPECIAL,
     WRAPPERS,
     assigned_cells,
+    attribute_reads,
     attributes_of,
     can_copy,
     contents_of,
@@ -124,6 +125,18 @@ def _holds_constants(value):
 def _is_leaf(value):
     """Return whether a value in a cell refers to nothing that could keep the function alive."""
     return type(value) in _LEAVES or is_constant(value)
+
+
+class _Attributes:
+    """Reads attributes that a function was given, and replaces them."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, value):
+        self._of = value
+
+    def __getattr__(self, name):
+        return lookup.replaced(getattr(self._of, name))
 
 
 class Plan(Inspected):
@@ -358,6 +371,7 @@ class Plan(Inspected):
             or (code.imports and self.imports(value))
             or holds_module(value)
             or reads_computed(value)
+            or attribute_reads(value)
         )
 
     def is_replaced(self, space, name, value):
@@ -423,6 +437,9 @@ class Plan(Inspected):
             if name not in names and is_met:
                 self.changed[id(held[name])] = True
                 stand_in(name, held[name])
+        for path in attribute_reads(f):
+            aliases.append(live_alias(held, path[0], _Attributes))
+            names[path] = aliases[-1].name
         return (names, sources, self.imports(f), read(f.__code__).held), aliases
 
     alias = staticmethod(alias_of)

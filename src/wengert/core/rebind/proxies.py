@@ -203,7 +203,11 @@ class ClassAttribute:
 
 
 class ClassDescriptor(ClassAttribute):
-    """As `ClassAttribute`, for a data descriptor."""
+    """As `ClassAttribute`, for a data descriptor; one without ``__get__`` only acts where the attribute is set."""
+
+    def __get__(self, proxy, cls):
+        held = () if proxy is None or hasattr(type(self.space.get(self.name)), "__get__") else vars(proxy)
+        return lookup.replaced(held[self.name]) if self.name in held else super().__get__(proxy, cls)
 
     def __set__(self, proxy, value):
         descriptor = lookup.replaced(self.space[self.name])

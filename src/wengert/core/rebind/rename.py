@@ -44,7 +44,7 @@ _op = {name: dis.opmap.get(name, -1) for name in (
     "LOAD_CONST", "LOAD_SMALL_INT", "LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "STORE_GLOBAL",
     "DELETE_GLOBAL", "STORE_NAME", "STORE_DEREF", "DELETE_DEREF", "STORE_FAST", "PRECALL", "CALL", "SWAP",
     "POP_TOP", "PUSH_NULL", "RETURN_VALUE", "BUILD_TUPLE", "IS_OP", "CONTAINS_OP", "STORE_FAST_LOAD_FAST",
-    "STORE_FAST_STORE_FAST")}  # fmt: skip
+    "STORE_FAST_STORE_FAST", "CHECK_EXC_MATCH")}  # fmt: skip
 _LOAD_GLOBAL, _IMPORT_NAME, _EXTENDED_ARG = _op["LOAD_GLOBAL"], _op["IMPORT_NAME"], _op["EXTENDED_ARG"]
 _LOADS = {_op["LOAD_NAME"], _op["LOAD_FROM_DICT_OR_GLOBALS"]} - {-1}
 _ATTRIBUTE = {_op["LOAD_ATTR"], _op["LOAD_METHOD"]}
@@ -54,6 +54,7 @@ _STORE_NAME = _op["STORE_NAME"]
 _IS_OP, _CONTAINS_OP, _CONSTANTS = _op["IS_OP"], _op["CONTAINS_OP"], {_op["LOAD_CONST"], _op["LOAD_SMALL_INT"]}
 _NAMING = {_LOAD_GLOBAL, _IMPORT_NAME, _IS_OP, _CONTAINS_OP, _STORE_NAME, *_LOADS, *_ATTRIBUTE}
 _GLOBAL_STORES = {_op["STORE_GLOBAL"], _op["DELETE_GLOBAL"]}
+_ATTRIBUTE_STORES = {dis.opmap["STORE_ATTR"], dis.opmap["DELETE_ATTR"]}
 _CELL_STORES = {_op["STORE_DEREF"], _op["DELETE_DEREF"]}
 #: opcodes that load by name, with the number of flag bits below the name index
 _NAMED_LOADS = {dis.opmap[name]: bits for name, bits in NAMING.items()
@@ -75,14 +76,14 @@ _ITERATIONS = {dis.opmap[name] for name in ("GET_ITER", "LIST_EXTEND", "SET_UPDA
 _MATCH_CLASS = dis.opmap["MATCH_CLASS"]
 #: opcodes that `Code.read` looks at
 _READ_OPS = {_LOAD_GLOBAL, _IMPORT_NAME, _MATCH_CLASS, _op["LOAD_SUPER_ATTR"], *_NAMED_LOADS, *_LOADS, *_ATTRIBUTE,
-             *_GLOBAL_STORES, *_CELL_STORES, _IS_OP, _CONTAINS_OP}  # fmt: skip
+             *_GLOBAL_STORES, *_ATTRIBUTE_STORES, *_CELL_STORES, _IS_OP, _CONTAINS_OP}  # fmt: skip
 _READ_TABLE, _NAMING_TABLE, _STORE_TABLE = map(table_of, (_READ_OPS, _NAMING, _ALL_STORES))
 _NULL_TABLE = table_of({_op["PUSH_NULL"]})
 _IMPORT_TAIL = {_op[name] for name in (
     "IMPORT_FROM", "SWAP", "POP_TOP", "STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")}  # fmt: skip
 _INSPECTED = {"__bases__", "__class__", "__dict__", "__mro__", "__subclasses__", "mro"}  # differ in a proxy class
 _IDENTITY = {"__code__", "__doc__", "__file__", "__module__", "__name__", "__qualname__"}  # differ in other stand-ins
-_FLOAT_ERRORS = {"FloatingPointError", "RuntimeWarning"}
+_ERROR_TESTS = {"issubclass", "suppress", "assert_warns", "warns"}  # which may be passed a category of warnings
 _ERROR_SWITCHES = {"errstate", "seterr", "seterrcall", "simplefilter", "filterwarnings"}
 _ERROR_ACTIONS = {"raise", "call", "error"}
 
@@ -162,9 +163,10 @@ class LiveValue:
 
 def live_alias(space, name, seen):
     """Return the `LiveAlias` of a name in a namespace."""
-    alias = _aliases.get((id(space), name))
+    key = id(space), name, seen
+    alias = _aliases.get(key)
     if alias is None:
-        alias = _aliases[id(space), name] = LiveAlias(space, name, seen)
+        alias = _aliases[key] = LiveAlias(space, name, seen)
     return alias
 
 
@@ -400,6 +402,7 @@ class Code:
     loaded : names that are read: globals, attributes, names imported from a module
     modules : all imports, as (name, level)
     naming : the instructions, and indices of those that use names
+    stored : names of attributes that are assigned or deleted
     strings : string constants
     calls_variables : is the value of a variable called, other than a function made by the code itself?
     compares : does the code use ``is`` or ``in`` with operands that are not constant?
@@ -409,7 +412,7 @@ class Code:
 
     __slots__ = ("assigned", "bare", "calls_variables", "compares", "fills_results", "held", "imports", "latest",
                  "loaded", "mentioned", "methods", "modules", "names", "naming", "owners", "passed", "paths", "ref",
-                 "strings", "uses", "written")  # fmt: skip
+                 "stored", "strings", "uses", "written")  # fmt: skip
 
     def __init__(self, code):
         self.names, self.assigned, self.written, self.imports = set(), set(), set(), set()
@@ -417,7 +420,7 @@ class Code:
         self.loaded, self.modules, self.strings, self.passed, self.uses = set(), set(), set(), set(), {}
         self.ref = weakref.ref(code, functools.partial(forget, _codes, id(code)))
         self.calls_variables = self.compares = self.fills_results = False
-        self.held = set()
+        self.held, self.stored = set(), set()
         self.naming = _named(self.read(code, set() if _may_call_variables(code) else None))
         self.names -= self.assigned
         self.held &= self.assigned
@@ -457,6 +460,8 @@ class Code:
                 self.methods.add(code.co_names[arg >> NAMING["LOAD_SUPER_ATTR"]])
             elif op in _GLOBAL_STORES:
                 self.assigned.add(code.co_names[arg])
+            elif op in _ATTRIBUTE_STORES:
+                self.stored.add(code.co_names[arg])
             elif op in _CELL_STORES:
                 self.written.add(_is_free(code, arg))
             elif op == _IMPORT_NAME and (form := _import_form(code, instructions, k)):
@@ -473,10 +478,19 @@ class Code:
 
     @property
     def checks_float_errors(self):
-        """Return whether the code turns floating-point warnings into exceptions, or catches them."""
-        return not _FLOAT_ERRORS.isdisjoint(self.names) or not (
-            _ERROR_SWITCHES.isdisjoint(self.mentioned) or _ERROR_ACTIONS.isdisjoint(self.strings)
-        )
+        """Return whether the code turns floating-point warnings into exceptions, or catches or inspects them.
+
+        It may name their category to ignore them, or to issue one.
+        """
+        if not (_ERROR_SWITCHES.isdisjoint(self.mentioned) or _ERROR_ACTIONS.isdisjoint(self.strings)):
+            return True
+        return "FloatingPointError" in self.names or ("RuntimeWarning" in self.names and self._handles_errors())
+
+    def _handles_errors(self):
+        codes = [*codes_in(self.ref())]
+        words = {word for code in codes for each in code.co_consts if type(each) is tuple for word in each}
+        catches = any(_op["CHECK_EXC_MATCH"] in code.co_code[::2] for code in codes)
+        return catches or "record" in words or not _ERROR_TESTS.isdisjoint(self.mentioned)
 
 
 def read(code):
@@ -662,6 +676,7 @@ def _is_inspected(code, instruction):
 def rename(code, names, sources, imports, held, hidden=frozenset(), made=None):
     """Return `code` with `names` and `imports` renamed.
 
+    A pair in `names` is a name with an attribute that is read from its value, which has a private name of its own.
     Names in `sources` are renamed only where `_is_in_use` holds, since a class must stay itself in `isinstance`,
     `except` and comparisons; the values of this dict say which are enumerations.  Code that replaces the value is
     inserted where the value of a name in `held` is returned or read from, and for new arrays into which code stores.
@@ -681,7 +696,10 @@ def rename(code, names, sources, imports, held, hidden=frozenset(), made=None):
         if op == _LOAD_GLOBAL:
             shift = 1
             name = code.co_names[arg >> 1]
-            alias = None if _is_inspected(code, instructions[k + 1]) else names.get(name)
+            following = instructions[k + 1]
+            alias = None if _is_inspected(code, following) else names.get(name)
+            if following[1] in _ATTRIBUTE:
+                alias = names.get((name, code.co_names[following[2] >> _ATTRIBUTE_SHIFT]), alias)
             if name in held and _is_held(instructions, k):
                 inserted[i] = _seen_by(added.setdefault(SEEN, len(code.co_names) + len(added)))
                 continue

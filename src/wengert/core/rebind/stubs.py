@@ -22,6 +22,7 @@ from wengert.core.rebind.tables import TABLES
 
 #: instructions of code that may be renamed even if none of its names leads to a replacement
 _UNCERTAIN = {dis.opmap[name] for name in ("IMPORT_NAME", "PUSH_NULL", "STORE_SUBSCR")}
+_ATTRIBUTES = {dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in dis.opmap}
 _COMPARISONS, _CONSTANT = {dis.opmap["IS_OP"], dis.opmap["CONTAINS_OP"]}, dis.opmap["LOAD_CONST"]
 _MAX_PLAIN = 8  # maximum number of functions that `plain_functions` examines
 
@@ -154,11 +155,14 @@ def _is_inert_name(value):
 
 def is_certain(f) -> bool:
     """Return whether the code of a function is never renamed, given that none of its names leads to a replacement."""
-    has_defaults = f.__defaults__ or f.__kwdefaults__
-    return not has_defaults and all(
+    if f.__defaults__ or f.__kwdefaults__:
+        return False
+    is_same = all(
         _is_certain_code(code.co_code[::2]) and COPY_FUNCTIONS.isdisjoint(code.co_names)
         for code in codes_in(f.__code__)
     )
+    reads = _ATTRIBUTES.intersection(f.__code__.co_code[::2])
+    return is_same and not (reads and follow.attribute_reads(f))
 
 
 def _is_certain_code(ops):

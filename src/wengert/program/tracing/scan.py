@@ -166,13 +166,14 @@ class Scan:
         self.lowered = lowered  # converts operands to plain values, since in a derivative they are data
         self.names = {each for each in constant if type(each) is str}
         self.constants = [each for each in constant if type(each) is not str]
-        self.loaded, self.is_dynamic = set(), False
+        self.loaded, self.stored, self.is_dynamic = set(), set(), False
         if ran is not None:  # the names that code loads are known in advance, so that one pass is usually enough
             for node in nodes:
                 if type(node) is types.FunctionType and code_key(node.__code__) in ran and knows_bytecode():
                     self.loaded |= read(node.__code__).loaded
+                    self.stored |= read(node.__code__).stored
         while True:  # fixed point: each newly loaded name may be that of a method whose code loads more names
-            known = len(self.loaded), self.is_dynamic
+            known = len(self.loaded), len(self.stored), self.is_dynamic
             self.places, self.watched, self.sizes = {}, {}, {}
             self.functions, self.objects, self.contents, self.doubts = [], [], [], []
             self.codes, self.effect, self.kept = {}, None, []
@@ -185,7 +186,7 @@ class Scan:
             self.origin = None
             self.enter(root)
             self.run()
-            if (len(self.loaded), self.is_dynamic) == known:
+            if (len(self.loaded), len(self.stored), self.is_dynamic) == known:
                 break
 
     def run(self):
@@ -353,6 +354,7 @@ class Scan:
         if info.checks_float_errors:
             self.effect = f"{f.__qualname__} turns floating-point warnings into exceptions, or catches them"
         self.loaded |= info.loaded
+        self.stored |= info.stored
         self.is_dynamic |= not DYNAMIC_NAMES.isdisjoint(info.loaded)
         self.codes.update((code_key(code), code) for code in codes_in(f.__code__))
         self.functions.append((f, f.__code__, f.__defaults__, f.__kwdefaults__))
@@ -492,7 +494,8 @@ class Scan:
         space = vars(cls)
         for name, value in space.items():
             is_special = name.startswith("__") and type(value) in (types.FunctionType, classmethod, staticmethod)
-            if name in self.loaded or is_special or (self.is_dynamic and not name.startswith("__")):
+            is_setter = name in self.stored and hasattr(type(value), "__set__")
+            if name in self.loaded or is_special or is_setter or (self.is_dynamic and not name.startswith("__")):
                 self.look(cls, name)
         self.sizes[id(cls)] = space, len(space)
         self.objects.append((cls, type(cls), cls.__mro__))
