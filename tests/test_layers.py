@@ -26,7 +26,7 @@ LAYERS = [
     [{"standard_library"}],  # math, cmath and conversions of followed code
     [{"standard_statistics"}],  # statistics
     [{"numpy", "containers"}],  # the NumPy proxy; container structure
-    [{"masked_arrays"}],  # numpy.ma
+    [{"masked_arrays"}, {"array_expressions"}],  # numpy.ma; numexpr
     [{"transforms"}],  # functions of functions: grad, jacobian, vmap
     [{"program"}],  # recorded programs
     [{"sparse"}, {"cuda"}, {"checkpointing"}],

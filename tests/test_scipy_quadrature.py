@@ -638,6 +638,11 @@ def test_compiled_integrand_has_no_value_at_a_traced_limit():
     assert wg.grad(lambda p: p * quad(function, 0, 1)[0])(2.0) == quad(function, 0, 1)[0]
     with pytest.raises(UnsupportedFunctionError, match="pass a Python function"):
         wg.grad(lambda p: quad(function, 0, p)[0])(0.5)
+    with_count = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int, ctypes.c_double)(lambda count, x: count + x)
+    assert wg.grad(lambda p: p * quad(with_count, 0, 1)[0])(2.0) == quad(with_count, 0, 1)[0]
+    for f in (lambda p: quad(with_count, 0, 1, args=(p,))[0], lambda p: quad(with_count, 0, p)[0]):
+        with pytest.raises(UnsupportedFunctionError, match="pass a Python function"):
+            wg.grad(f)(0.5)
 
 
 MOVING = {

@@ -1089,6 +1089,9 @@ def _install_later() -> None:
         _registration.register_later(f"scipy.{name}", _functools.partial(_load_mirror, name))
     numba_ufuncs = "wengert.core.dispatch.compiled_ufuncs"
     _registration.register_later("numba.np", lambda: _importlib.import_module(numba_ufuncs).install())
+    expressions = "wengert.array_expressions"
+    for package in ("numexpr", "numexpr.necompiler"):
+        _registration.register_later(package, lambda: _importlib.import_module(expressions).install())
     for package in _refusing.NAMES:
         _registration.register_later(package, _functools.partial(_refusing.install, package))
 

@@ -49,6 +49,12 @@ from wengert.transforms.second import Hessian
 MAX_TANGENTS = 32
 
 
+def has_value(f):
+    """Return whether Python can call an integrand; one of `ctypes` may take the number of its arguments first."""
+    types = getattr(f, "argtypes", None)
+    return callable(f) and not (types and getattr(types[0], "_type_", "") == "i")
+
+
 class Integrand:
     """A function of x, ``f(x, *args)``, whose traced values are arguments.
 
@@ -110,9 +116,10 @@ class Integrand:
 
         def with_values(values):
             f, args = self.parts(values)
-            if not callable(f):
+            if not has_value(f):
                 raise UnsupportedFunctionError(
-                    f"a {type(f).__name__} has no value at a traced limit of an integral: pass a Python function"
+                    f"a {type(f).__name__} has no value at a traced limit or argument of an integral: pass a Python "
+                    "function"
                 )
             f = f if is_bound else rebound(f)
             return (lambda x: flatten(f(x, *args))) if args else lambda x: flatten(f(x))

@@ -30,7 +30,7 @@ from wengert.implicit.theorem import in_derivative
 from wengert.program.integration.integrand import Callback
 from wengert.program.integration.jumps import change
 from wengert.program.tracing.trace import recording
-from wengert.scipy.integral import Integral, Integrand, flat, in_c
+from wengert.scipy.integral import Integral, Integrand, flat, has_value, in_c
 from wengert.scipy.jumps import breakpoints, is_continuous, middle, moving_jump, subintervals
 from wengert.scipy.mirror import check_plain
 from wengert.transforms.products import frames_inside
@@ -140,7 +140,7 @@ class _Quad:
     def value(self, integrand, values, a, b):
         with in_c(integrand, values) as found:
             f, args, samples = (found.function(0), (), None) if found else integrand.first_parts(values)
-            f = samples.of(f) if samples and callable(f) else f
+            f = samples.of(f) if samples and has_value(f) else f
             y, error, report, *problem = scipy.integrate.quad(f, a, b, args=args, **{**self.options, "full_output": 1})
         self.known = Known(a, b, values, report, samples)
         if self.options["full_output"]:
