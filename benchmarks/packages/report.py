@@ -19,7 +19,7 @@ The table is written by `python -m benchmarks.packages --compiled --markdown`.
 
 A derivative is *right* if it agrees with the differences, and *refused* if wengert raises an error, at the given place.
 It is *warned* if it differs from them and wengert warns that it may, with the place and the remedy, and *nan* if it is
-not a number where it is not right.
+not a number where it is not right, and *slow* if it takes more than a minute.
 *Uncompiled*: the derivative is right, but each call runs the Python code, as a `CompileWarning` says."""
 
 
