@@ -147,6 +147,10 @@ def gamma_cdf(a, b, x):
     return ratio_of_gammas(b, a * x)
 
 
+def binomial_by_rgamma(n, k):
+    return mp.gamma(n + 1) * mp.rgamma(k + 1) * mp.rgamma(n - k + 1)
+
+
 def binomial_cdf(k, n, p):
     return beta_cdf(n - k, k + 1, 1 - p)
 
@@ -336,6 +340,7 @@ CASES = [
         1e-10,
     ),
     Case("binom", mp.binomial, ([5.0, 10.5, 40.0, 6.5, -33.4], [2.0, 3.3, 20.5, 1e-6, 1e-7]), 1e-12, 1e-9),
+    Case("binom", binomial_by_rgamma, ([3.0, 2.0, 2.5, 2.5, 0.0], [5.0, 3.0, -1.0, 3.5, 3.0]), 1e-12, 1e-9),
     # distributions
     Case("gammainc", ratio_of_gammas, (SHAPES, TIMES), 1e-13),
     Case("gammainc", ratio_of_gammas, ([1e-6, 0.02, 0.7, 3.0], [0.58, 1e-8, 1e-3, 12.0]), 1e-13),

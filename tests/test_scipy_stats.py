@@ -355,6 +355,8 @@ POWERS = {
     "yeojohnson_llf": (lambda t: st.yeojohnson_llf(t, x - 1), 0.0),
     "boxcox": (lambda t: np.sum(st.boxcox(x, t) ** 2), 0.0),
     "yeojohnson": (lambda t: np.sum(st.yeojohnson(x - 1, t) ** 2), 0.0),
+    "pmean": (lambda t: st.pmean(x**2 + 1, t, weights=np.arange(1.0, np.size(x) + 1)), 0.0),
+    "pmean of columns": (lambda t: np.sum(st.pmean(np.outer(x**2 + 1, [1.0, 2.0]), t, keepdims=True) ** 2), 0.0),
     "yeojohnson, 2": (lambda t: np.sum(st.yeojohnson(x - 1, t) ** 2), 2.0),
 }
 

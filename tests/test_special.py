@@ -147,6 +147,12 @@ def test_rules_keep_shape_and_precision():
     assert wg.grad(lambda a: np.sum(scipy.special.elliprd(a, 2.0, nothing)))(nothing).shape == (0,)
 
 
+def test_struve_functions_of_order_0_have_second_derivatives_at_0():
+    for f in (scipy.special.struve, scipy.special.modstruve):
+        np.testing.assert_allclose(wg.derivative(lambda x, f=f: f(0, x), 0.0), 2 / np.pi, rtol=1e-15)
+        assert wg.derivative(lambda x, f=f: f(0, x), 0.0, order=2) == 0.0
+
+
 def test_powers_of_zero_have_derivatives_in_the_exponent():
     for f, x in ((scipy.special.boxcox, 0.0), (scipy.special.boxcox1p, -1.0)):  # -1 / a
         np.testing.assert_allclose(wg.grad(f, argnums=1)(x, 3.0), 1 / 9, rtol=1e-15)

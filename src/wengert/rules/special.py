@@ -320,7 +320,7 @@ DIGAMMA_SERIES = [1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 
 
 def digamma_rise(a, m, steps=10):
     """Return digamma(a + m) - digamma(a) without cancellation, by recurrence up to a + 10 and the asymptotic series."""
-    mirrored = (a < 0) & (a + m < 0)  # digamma(x) = digamma(1 - x) - pi cot(pi x)
+    mirrored = (a <= 0) & (a + m <= 0)  # digamma(x) = digamma(1 - x) - pi cot(pi x)
     both = mirrored | ((a > 0) & (a + m > 0))
     low = np.where(both, np.where(mirrored, 1 - a, a), 1.0)
     step = np.where(both, np.where(mirrored, -m, m), 0.0)
@@ -335,7 +335,8 @@ def digamma_rise(a, m, steps=10):
         rise, value = rise * v + value, value * u + c
     apart = -step / (low * high) * (1 / low + 1 / high)  # v - u
     total = total + np.log1p(step / low) + step / (2 * low * high) - apart * (value + v * rise)
-    turns = np.where(mirrored, pi * sin_pi(m) / (sin_pi(a) * sin_pi(a + m)), 0.0)
+    turning = mirrored & ~(np.equal(np.rint(a), a) & np.equal(np.rint(m), m))  # poles at integers cancel
+    turns = np.where(turning, pi * sin_pi(m) / np.where(turning, sin_pi(a) * sin_pi(a + m), 1.0), 0.0)
     return np.where(both, total + turns, sp.digamma(a + m) - sp.digamma(a))
 
 
@@ -359,9 +360,32 @@ def rgamma_partial(y, x):
 
 row("rgamma", rgamma_partial, domain=(POSITIVE,))
 row("poch", lambda y, a, m: y * digamma_rise(a, m), lambda y, a, m: y * sp.digamma(a + m), domain=(POSITIVE, POSITIVE))
+
+
+def binom_partials(n, k):
+    """Partials of Gamma(n + 1) r(k + 1) r(n - k + 1), with r the reciprocal of gamma, by the product rule."""
+    left, right = sp.rgamma(k + 1), sp.rgamma(n - k + 1)
+    slope = rgamma_partial(right, n - k + 1)
+    by_n = left * (sp.digamma(n + 1) * right + slope)
+    by_k = rgamma_partial(left, k + 1) * right - left * slope
+    return sp.gamma(n + 1) * by_n, sp.gamma(n + 1) * by_k
+
+
+def binom_partial(wrt, factor):
+    """Return a partial of ``binom``: y times a difference of digamma, or the product rule where y is 0."""
+
+    def partial(y, n, k):
+        is_zero = np.equal(y, 0)
+        n_there, k_there = np.where(is_zero, n, 5.0), np.where(is_zero, k, 2.0)
+        n_elsewhere, k_elsewhere = np.where(is_zero, 5.0, n), np.where(is_zero, 2.0, k)
+        return np.where(is_zero, binom_partials(n_there, k_there)[wrt], y * factor(n_elsewhere, k_elsewhere))
+
+    return partial
+
+
 row(
     "binom",
-    lambda y, n, k: y * digamma_rise(n - k + 1, k),
-    lambda y, n, k: y * digamma_rise(k + 1, n - 2 * k),
+    binom_partial(0, lambda n, k: digamma_rise(n - k + 1, k)),
+    binom_partial(1, lambda n, k: digamma_rise(k + 1, n - 2 * k)),
     domain=((4.0, 6.0), POSITIVE),
 )

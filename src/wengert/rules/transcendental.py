@@ -172,8 +172,19 @@ def struve_term(v, x):
     return np.power(x / 2, v) * sp.rgamma(v + 1.5) / sqrt(pi)
 
 
-row("struve", "order", lambda y, v, x: (sp.struve(v - 1, x) - sp.struve(v + 1, x) + struve_term(v, x)) / 2)
-row("modstruve", "order", lambda y, v, x: (sp.modstruve(v - 1, x) + sp.modstruve(v + 1, x) + struve_term(v, x)) / 2)
+def struve_partial(name, sign):
+    """Return the slope of a Struve function; that of order 0 needs no function of order -1, singular at 0."""
+
+    def partial(y, v, x):
+        fun, is_0, term = getattr(sp, name), np.equal(v, 0), struve_term(v, x)
+        below = np.where(is_0, sign * fun(1.0, x), fun(np.where(is_0, 1.0, v) - 1, x) - term)
+        return (below + sign * fun(v + 1, x)) / 2 + term
+
+    return partial
+
+
+row("struve", "order", struve_partial("struve", -1))
+row("modstruve", "order", struve_partial("modstruve", 1))
 row("wright_bessel", "parameter", "parameter", lambda y, a, b, x: sp.wright_bessel(a, a + b, x))
 row("log_wright_bessel", "parameter", "parameter", lambda y, a, b, x: np.exp(sp.log_wright_bessel(a, a + b, x) - y))
 

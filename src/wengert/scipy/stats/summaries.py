@@ -161,6 +161,27 @@ for _name, _body in {
     registry.composed(getattr(_functions, _name), _body)
 
 
+def _pmean(a, p, *, axis=0, dtype=None, weights=None, **options):
+    """``pmean``; where a traced power is near 0, by a formula that is smooth there.
+
+    SciPy returns the geometric mean at 0, which does not depend on the power.
+    """
+    a, is_traced = dispatch.from_list(a), var.is_traced(p)
+    along = None if weights is None else np.broadcast_to(dispatch.from_list(weights), np.shape(a))
+    centre = np.exp(np.average(np.log(a), axis, along, keepdims=True)) if is_traced else 1.0
+    if not (is_traced and np.abs(p) * np.max(np.abs(np.log(a / centre))) <= 1):
+        return _followed_pmean(a, p, axis=axis, dtype=dtype, weights=weights, **options)
+    y = centre * sp.inv_boxcox(np.average(sp.boxcox(a / centre, p), axis, along, keepdims=True), p)
+    options |= {"axis": axis, "dtype": dtype, "weights": var.plain(weights)}
+    value = _original.pmean(var.plain(a), float(var.plain(p)), **options)
+    return namespace.with_value(np.reshape(y, np.shape(value)), value)
+
+
+_followed_pmean = registry.rows[_functions.pmean].variadic
+del registry.rows[_functions.pmean]
+registry.composed(_functions.pmean, _pmean)
+
+
 # ---- binned statistics
 
 
