@@ -210,6 +210,14 @@ def test_functions_have_derivatives(name):
         check(f, at, batches=False)
 
 
+@pytest.mark.parametrize("name", ["eigsh", "svds"])
+def test_calls_that_draw_a_start_vector_are_compiled(name):
+    f, at = CASES[name]
+    g = wg.compile(wg.grad(lambda x: np.sum(f(x) ** 2)))  # a CompileWarning would be an error
+    for x in (at, 1.01 * at):
+        np.testing.assert_allclose(g(x), wg.grad(lambda x: np.sum(f(x) ** 2))(x), rtol=1e-9)
+
+
 def test_adjoint_of_a_sparse_matrix_has_its_pattern():
     m = 40
     main = np.full(m * m, 4.2)

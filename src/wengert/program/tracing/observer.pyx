@@ -8,7 +8,7 @@ from cpython.ref cimport Py_DECREF, Py_XDECREF, Py_XINCREF
 import gc
 
 from wengert.features import import_code, warning_code
-from wengert.program.tracing.purity import verdict
+from wengert.program.tracing.purity import is_seeding, only_rounds, verdict
 
 cdef extern from "Python.h":
     ctypedef struct PyFrameObject
@@ -57,7 +57,7 @@ cdef class Observer:
     cdef Seen seen_calls[MAX_SEEN]
     cdef dict verdicts
     cdef bint collects              # whether the garbage collector was on; disabled because it runs finalisers
-    cdef PyFrameObject *ignored     # frame of a shown warning or of an import by pure code; its calls are ignored
+    cdef PyFrameObject *ignored     # frame of a warning, an import or a seed without effect; its calls are ignored
     cdef Py_tracefunc former
     cdef PyObject *former_self
 
@@ -144,6 +144,8 @@ cdef int observe(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) 
         if observer.seen_codes[place] == code:
             return 0
         if <object>code is warning_code or (is_pure_code(observer, frame) and <object>code is import_code):
+            observer.ignored = frame
+        elif is_seeding(<object>code) and only_rounds(<object>frame):
             observer.ignored = frame
         elif id(<object>code) in observer.codes:
             observer.seen_codes[place] = code

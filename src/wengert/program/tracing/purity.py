@@ -13,6 +13,7 @@ import copy
 import datetime
 import functools
 import inspect
+import itertools
 import operator
 import re
 import sys
@@ -40,6 +41,13 @@ IMPURE_BUILTINS = {"breakpoint", "compile", "eval", "exec", "globals", "input", 
 #: C modules that read or write external state, whoever calls them
 _IMPURE_MODULES = {"_io", "io", "nt", "posix", "_random", "_socket", "select"}
 _FILES = {"tofile", "dump", "fromfile", "memmap"}
+
+#: functions of SciPy whose result depends on random numbers by rounding errors only, as (module, name)
+_ROUNDING = {
+    ("scipy.interpolate._polyint", "barycentric_interpolate"),
+    ("scipy.sparse.linalg._eigen._svds", "svds"),
+    ("scipy.sparse.linalg._eigen.arpack.arpack", "eigsh"),
+}
 
 #: functions that read attributes or items whose names do not occur in the code; see `is_dynamic`
 _DYNAMIC = {
@@ -158,6 +166,24 @@ def writes_log(codes: dict) -> bool:
 def is_random(kind: type) -> bool:
     """Return whether methods of this type return random values."""
     return str(kind.__module__).startswith(("numpy.random", "random", "secrets"))
+
+
+def is_seeding(code: types.CodeType) -> bool:
+    """Return whether code reads the seed of a generator of random numbers from the system."""
+    return code.co_name == "getrandbits" and code.co_qualname == "SystemRandom.getrandbits"
+
+
+def only_rounds(frame: types.FrameType) -> bool:
+    """Return whether the random numbers drawn in a frame change results by rounding errors only."""
+    callers = itertools.islice(frames_from(frame), 3)
+    return any((each.f_globals.get("__name__"), each.f_code.co_name) in _ROUNDING for each in callers)
+
+
+def frames_from(frame: types.FrameType):
+    """Yield a frame and its callers, innermost first."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
 
 def is_library(module: object) -> bool:

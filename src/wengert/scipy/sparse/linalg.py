@@ -243,6 +243,11 @@ def _pattern(row, col, shape, format="csc"):
     return _rules.Pattern(row, col, shape, None, format)
 
 
+def _seeded(rng):
+    """Return the generator of ARPACK's start and restart vectors: by default one that gives the same in each replay."""
+    return _np.random.default_rng(0) if rng is None else rng
+
+
 def _ranked_like(values, reference):
     """Return the indices that bring `values` into the rank order of `reference`."""
     return _np.argsort(values)[_np.argsort(_np.argsort(reference))]
@@ -263,10 +268,10 @@ def eigsh(A, k=6, M=None, sigma=None, which="LM", v0=None, ncv=None, maxiter=Non
         )
 
     def compute(A, M):
-        w, v = _scipy.eigsh(A, k, M, rng=rng, **options)
+        w, v = _scipy.eigsh(A, k, M, rng=_seeded(rng), **options)
         if return_eigenvectors:
             return _np.vstack([w, v])
-        values = _scipy.eigsh(A, k, M, rng=rng, return_eigenvectors=False, **options)  # sorted differently
+        values = _scipy.eigsh(A, k, M, rng=_seeded(rng), return_eigenvectors=False, **options)  # sorted differently
         return _np.vstack([values, v[:, _ranked_like(w, values)]])
 
     entries, *pattern = _entries(A)
@@ -288,10 +293,10 @@ def svds(A, k=6, ncv=None, tol=0, which="LM", v0=None, maxiter=None, return_sing
     given = {"ncv": ncv, "tol": tol, "which": which, "v0": v0, "maxiter": maxiter, "solver": solver, "options": options}
 
     def compute(A, M):
-        u, s, vh = _scipy.svds(A, k, rng=rng, **given)
+        u, s, vh = _scipy.svds(A, k, rng=_seeded(rng), **given)
         if return_singular_vectors is not False:
             return _np.vstack([s, u, vh.T])
-        values = _scipy.svds(A, k, rng=rng, return_singular_vectors=False, **given)
+        values = _scipy.svds(A, k, rng=_seeded(rng), return_singular_vectors=False, **given)
         order = _ranked_like(s, values)
         return _np.vstack([values, u[:, order], vh.T[:, order]])
 
