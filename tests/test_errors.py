@@ -6,6 +6,7 @@ import decimal
 import functools
 import json
 import math
+import operator
 import struct
 import types
 import zlib
@@ -99,11 +100,11 @@ def test_unsupported_function_states_reason():
 
 def test_unsupported_option_is_named():
     def f(x):
-        return np.var(x, mean=0.5)
+        return np.quantile(x, 0.5, weights=[1, 2, 3], method="inverted_cdf")
 
     check(
         wg.UnsupportedFunctionError,
-        f"numpy.var has no derivative rule for the option mean ({line_of(f)}): "
+        f"numpy.quantile has no derivative rule for the option weights ({line_of(f)}): "
         "leave it out, or write the operation with other NumPy functions",
         lambda: wg.grad(f, X),
     )
@@ -296,11 +297,17 @@ def test_traced_array_cannot_become_a_plain_one():
     )
 
 
-def test_dot_method_of_an_element_names_replacement():
-    table = {"matrix": np.eye(3)}
-    for f in (lambda x: table["matrix"].dot(x), lambda x: table["matrix"][1:].T.dot(x[1:])):
-        with pytest.raises(wg.TracedValueError, match=r"write a @ x, or numpy.dot\(a, x\), for a.dot\(x\)"):
-            wg.jacobian(f, X)
+@pytest.mark.parametrize(
+    ("method", "remedy"),
+    [
+        (lambda a, x: a.dot(x), r"write a @ x, or numpy.dot\(a, x\), for a.dot\(x\)"),
+        (lambda a, x: a.choose(x), r"plain values only: write numpy.choose\(a, ...\) for a.choose\(...\)"),
+    ],
+)
+def test_method_of_a_plain_array_in_untraced_code_names_replacement(method, remedy):
+    methods = {method}
+    with pytest.raises(wg.TracedValueError, match=remedy):
+        wg.jacobian(lambda x: operator.call(next(iter(methods)), np.arange(3), x), X)
 
 
 def test_hash_and_pickle_name_remedy():

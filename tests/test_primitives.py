@@ -608,6 +608,8 @@ def test_one_traced_operand_among_plain_ones(case):
 
 # ---- call forms of users
 
+FEW, WHOLE = np.array([0.5, 1.5, -1.0]), np.array([0, 1, 1, 0])
+
 METHODS = {
     "sum()": lambda x: x.sum(),
     "sum(0)": lambda x: x.sum(0),
@@ -655,6 +657,16 @@ METHODS = {
     "nonzero": lambda x: x[(x > 0).nonzero()] ** 2,
     "any and all": lambda x: x * (1 if x.any() else 2) * (3 if (x > -10).all() else 4),
     "searchsorted": lambda x: x[0] * np.sort(x[1]).searchsorted(x[2]),
+    "initial": lambda x: x.sum(0, initial=x[0, 0]) * x.prod(initial=x[0, 1]) + x.max(0, initial=9 * abs(x[0, 0])),
+    "initial of a constant": lambda x: FEW.sum(initial=x[0, 0]) * FEW.min(initial=-abs(x[1, 1])) * x,
+    "initial where": lambda x: np.nansum(x, 1, initial=x[0, 0], where=x > 0) * np.nanprod(FEW, initial=x[0, 1]),
+    "initial of no elements": lambda x: x[:, :0].max(1, initial=x[0, 0] ** 2) + x[:0].min(0, initial=x[1, 1])[:3],
+    "initial of reduce": lambda x: np.add.reduce(FEW, initial=x[0, 0]) * np.fmax.reduce(FEW + 0, initial=4 + x[1, 1]),
+    "given mean": lambda x: x.var(0, mean=x[:1] ** 2) * FEW[:2].std(mean=x[0, 0]) + np.std(x, mean=0.5, ddof=1),
+    "given nan mean": lambda x: np.nanvar(x, 1, mean=x[:, :1] ** 2, keepdims=True) * np.nanstd(FEW, mean=x[0, 0]),
+    "select default": lambda x: np.select([FEW > 1, FEW > 0], [FEW, 2 * FEW], x[0, 0] ** 2) * x[0, 1],
+    "methods of constants": lambda x: np.arange(4).dot(x.T) * (2 * FEW[::-1]).dot(x[0, :3]),
+    "choose of constants": lambda x: WHOLE.choose([x[0], 1.0]) * x[1, 0],
     "fill": lambda x: filled(x),
     "sort": lambda x: stored(x, lambda y: y.sort()) + stored(x, lambda y: y.sort(0, kind="stable")),
     "partition": lambda x: stored(x, lambda y: y.partition(2)) + stored(x, lambda y: y.partition([0, 1], axis=0)),
@@ -694,6 +706,7 @@ METHODS = {
     "putmask": lambda x: stored(x, np.putmask, x > 1, x[:, 0] ** 2),
     "putmask number": lambda x: stored(x, np.putmask, x < 1, x[0, 0] ** 2),
     "put_along_axis": lambda x: stored(x, np.put_along_axis, np.argsort(x, axis=1)[:, :2], x[:, :2] ** 2, 1),
+    "put_along_axis broadcast": lambda x: stored(x, np.put_along_axis, np.array([[1]]), x[0, 0] ** 2, 1),
     "put_along_axis flat": lambda x: stored(x, np.put_along_axis, np.array([7, 0]), x[0, :2] ** 2, None),
     "fill_diagonal": lambda x: stored(x, np.fill_diagonal, x[1, :3] ** 2),
     "fill_diagonal wrap": lambda x: stored(np.concatenate([x, x, x]), np.fill_diagonal, x[1] ** 2, wrap=True),
@@ -807,10 +820,15 @@ def test_lists_of_traced_scalars_are_accepted_as_arrays(name):
 
 
 OPTIONS = {
-    "mean": lambda x: np.var(x, mean=0.5),
+    "weights": lambda x: np.quantile([1.0, 2.0, 4.0], 0.5, weights=x, method="inverted_cdf"),
     "method": lambda x: np.power.accumulate(x),
-    "initial": lambda x: np.sum(x, initial=x[0]),
 }
+
+
+def test_values_beyond_a_table_have_second_derivatives():
+    f = lambda x: np.sum(np.interp([-1.0, 0.5, 9.0], [0.0, 1.0], [2.0, 3.0], left=x[0], right=x[1]) ** 2)
+    for hessian in (wg.hessian(f), wg.jacobian(wg.grad(f)), wg.jacfwd(wg.jacfwd(f))):
+        assert np.array_equal(hessian(np.array([1.0, 3.0])), [[2, 0], [0, 2]])
 
 
 @pytest.mark.parametrize("name", OPTIONS)

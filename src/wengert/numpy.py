@@ -325,13 +325,10 @@ class _Constant(_np.ndarray):
 
     def dot(self, b, out=None):
         plain = self.view(_np.ndarray)
-        if _var.holds_var(b) or _var.is_var(out):
+        if _holds_own((b, out)):
             return dot(plain, b, out) if out is not None else dot(plain, b)  # noqa: F821  (defined by `_install`)
         result = plain.dot(b, out)
         return _computed(result) if out is None and isinstance(result, _np.ndarray) else result
-
-    def searchsorted(self, v, side="left", sorter=None):
-        return _np.searchsorted(self.view(_np.ndarray), v, side, sorter)
 
     def __copy__(self, memo=None):
         return self.copy("K")
@@ -348,6 +345,31 @@ class _Constant(_np.ndarray):
 
     def __repr__(self):
         return repr(self.view(_np.ndarray))
+
+
+def _holds_own(x):
+    return _var.holds_var(x) or _lifted.holds_lifted(x)
+
+
+def _method_by_function(name):
+    """Return a method of `_Constant` that passes traced arguments to the function of this name."""
+    plain = getattr(_np.ndarray, name)
+
+    def method(self, *args, **kwargs):
+        if _holds_own((*args, *kwargs.values())):
+            return globals()[name](self.view(_np.ndarray), *args, **kwargs)
+        return plain(self, *args, **kwargs)
+
+    return method
+
+
+for _name in "choose max mean min prod searchsorted std sum var".split():
+    setattr(_Constant, _name, _method_by_function(_name))
+
+
+def _receiver(value):
+    """Return a plain array as an object whose methods accept traced values; other values unchanged."""
+    return _seen(value) if type(value) is _np.ndarray and value.dtype.kind in "fciub" else value
 
 
 def _computed(result):
@@ -824,7 +846,9 @@ def _taking_lists(fun):
         return result
 
     recorded = _direct.recorded
-    chooses = bool(_registry.rows[fun].choices)  # np.take does not dispatch on its indices
+    row = _registry.rows[fun]
+    # np.take does not dispatch on its indices, np.interp not on the values beyond the table
+    chooses = bool(row.choices or row.options) or fun is _np.interp
     fresh = fun.__name__ in _FRESH
     copies = fun is _np.copy
     return _named_like(fun, call)
@@ -1101,4 +1125,4 @@ _install_namespaces(_sys.modules[__name__])
 _install_builtins(_sys.modules[__name__])
 _install_later()
 _registration.see_constants(_np.ndarray, _is_copied, _seen, _as_plain)
-_rename.BUILTINS[_rename.RESULT] = _fresh
+_rename.BUILTINS[_rename.RESULT], _rename.BUILTINS[_rename.RECEIVER] = _fresh, _receiver

@@ -65,8 +65,8 @@ ufunc_methods: dict[tuple[Any, str], Any] = {}
 #: columns with facts other than the rule: keywords of the declaring functions and of `facts`
 FACTS = (
     "batching", "choices", "complex_parts", "condition", "continuous", "dependence", "expansion", "fills_zeros",
-    "fits", "lowering", "native", "rank_one", "scalars", "selects", "simpler", "slope", "taylor", "unheeded", "watch",
-    "work",
+    "fits", "lowering", "native", "options", "rank_one", "scalars", "selects", "simpler", "slope", "taylor", "unheeded",
+    "watch", "work",
 )  # fmt: skip
 
 #: default dependence pattern by kind of row
@@ -78,7 +78,7 @@ _FILLED = {"adjoints", "dependence", "jvps", "keywords", "most", "vjps"}
 
 #: columns of a row, with their default values; see also `_FILLED`
 _DEFAULTS = {
-    **dict.fromkeys("batching complex_parts condition expansion fits lowering native".split()),
+    **dict.fromkeys("batching complex_parts condition expansion fits lowering native options".split()),
     **dict.fromkeys("on_complex rank_one route scalars selects simpler slope sparsity taylor variadic".split()),
     **dict.fromkeys("watch work".split()),
     **dict.fromkeys("continuous fills_zeros is_formula sequence stacked static".split(), False),
@@ -202,6 +202,9 @@ class Primitive:
         ``composed`` only: the body agrees with the function within rounding only, so the value is the function's own.
     simpler : callable or None
         Computes the same result by other functions; returns None if it does not apply.
+    options : dict or None
+        By name of a keyword: computes a call by other functions, given the keyword's value and the other arguments. It
+        applies where the value is traced, which NumPy does not dispatch on, or the rule does not accept the keyword.
     sparsity : "elementwise", array_like, sparse array, tuple of these, or None
         ``custom`` only: which elements of the result depend on which elements of each argument; None: each on all.
     unheeded : frozenset

@@ -93,7 +93,7 @@ def _put_along_axis(arr, indices, values, axis):
     if axis is None:
         return store(arr, take_elements(np.arange(np.size(arr)), indices), values)
     axis = normalize_axis_index(axis, ndim_of(arr))
-    index = list(np.ogrid[tuple(slice(n) for n in shape_of(indices))])
+    index = list(np.ogrid[tuple(slice(n) for n in shape_of(arr))])
     index[axis] = indices
     arr[tuple(index)] = values
 
@@ -140,6 +140,9 @@ def _select(condlist, choicelist, default=0):
         choice = as_array(choice) if isinstance(choice, (list, tuple)) else choice
         result = np.where(condition, choice, result)
     return result
+
+
+registry.facts(np.select, options={"default": lambda default, *args: _select(*args, default)})
 
 
 @composed(np.piecewise)

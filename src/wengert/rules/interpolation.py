@@ -13,6 +13,7 @@ from wengert.registry import composed, facts, strong, strong_matmul, structural
 from wengert.rules import expansions
 from wengert.rules.broadcasting import aligned, conjugate, segment_sum, take_elements
 from wengert.rules.composed import as_array, as_dtype
+from wengert.rules.reductions import combining, is_counted, std_about, var_about
 from wengert.rules.shapes import (
     from_end,
     interpolated_values,
@@ -461,3 +462,18 @@ def _nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, corre
 @composed(np.nanstd)
 def _nanstd(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=np._NoValue):
     return np.sqrt(_nanvar(a, axis, dtype, None, ddof, keepdims, correction=correction))
+
+
+def skipping_nan(about):
+    """Let a moment about a given mean skip NaN."""
+
+    def skipping(mean, a, *args, where=True, **kwargs):
+        is_used = is_counted(as_array(a), where)
+        return about(mean, np.where(is_used, a, mean), *args, where=is_used, **kwargs)
+
+    return skipping
+
+
+combining(np.nanprod, np.multiply)
+facts(np.nanvar, options={"mean": skipping_nan(var_about)})
+facts(np.nanstd, options={"mean": skipping_nan(std_about)})

@@ -16,6 +16,7 @@ from wengert.features import has_cumulative
 from wengert.registry import facts, linear, strong, structural, ufunc_methods
 from wengert.rules import expansions, taylor
 from wengert.rules.broadcasting import aligned, conjugate, is_given, masked, sum_reduced
+from wengert.rules.composed import as_array
 from wengert.rules.shapes import (
     averaged,
     exclusive_products,
@@ -190,6 +191,33 @@ facts(np.max, np.amax, scalars="max")
 facts(np.min, np.amin, scalars="min")
 
 
+def combining(fun, combine, *neutral):
+    """Declare that a traced `initial` is combined with the result from the neutral element.
+
+    For integers, NumPy truncates it.
+    """
+
+    def combined(initial, a, *args, **kwargs):
+        if ndim_of(initial):
+            raise TypeError(f"numpy.{fun.__name__}: initial must be a scalar")
+        if np.result_type(kwargs.get("dtype") or as_array(a).dtype).kind in "biu":
+            y = fun(a, *args, **kwargs)
+            return combine(y, np.trunc(initial)).astype(y.dtype)
+        y = fun(a, *args, **kwargs, **dict(zip(("initial",), neutral)))
+        return combine(y, initial).astype(y.dtype)
+
+    facts(fun, options={"initial": combined})
+
+
+combining(np.sum, np.add)
+combining(np.nansum, np.add)
+combining(np.prod, np.multiply)
+for fun in (np.max, np.amax, np.nanmax):
+    combining(fun, np.maximum, -np.inf)
+for fun in (np.min, np.amin, np.nanmin):
+    combining(fun, np.minimum, np.inf)
+
+
 def ptp_slope(y, a, axis=None, out=None, keepdims=False):
     top, bottom = (restore(extreme(a, axis=axis), a, axis, False) for extreme in (np.max, np.min))
     return extreme_share(a, top, axis) - extreme_share(a, bottom, axis), axis, keepdims
@@ -243,6 +271,27 @@ def std_slope(y, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, 
 structural(np.var, var_wrt_array, jvp=(push_var,), scalars="var", taylor=taylor.variance)
 by_slope(np.std, std_slope, is_real=True, scalars="std", taylor=taylor.deviation)
 facts(np.var, np.std, batching=True, dependence=Reduced(), continuous=True)
+
+
+def var_about(mean, a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, correction=np._NoValue):
+    """Return the variance about a given mean."""
+    ddof = ddof if correction is np._NoValue else correction
+    deviation = as_array(a) - mean
+    square = (deviation * conjugate(deviation)).real if deviation.dtype.kind == "c" else deviation * deviation
+    count = count_of(square, axis, where) - ddof
+    y = np.sum(square, axis=axis, dtype=dtype, keepdims=True, where=where) / np.maximum(count, 0)
+    return y if is_kept(keepdims) else np.squeeze(y, axis=from_end(axis, ndim_of(square)))[()]
+
+
+def std_about(mean, a, *args, **kwargs):
+    """Return the standard deviation about a given mean, with slope 0 where it is 0."""
+    y = var_about(mean, a, *args, **kwargs)
+    is_zero = np.equal(y, 0)
+    return np.where(is_zero, 0, np.sqrt(np.where(is_zero, 1, y)))[()]
+
+
+facts(np.var, options={"mean": var_about})
+facts(np.std, options={"mean": std_about})
 
 
 def average_wrt_array(ybar, y, a, axis=None, weights=None, *, keepdims=False):

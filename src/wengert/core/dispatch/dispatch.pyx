@@ -75,7 +75,7 @@ def ufunc(fun, method, inputs, kwargs, compute=None):
         if kwargs and not kwargs.keys() <= _KNOWN_OPTIONS and holds_traced(inputs):
             return options.simplified(ufunc, fun, inputs, kwargs)
         return function(fun, inputs, kwargs, compute)
-    if not holds_traced(inputs) and not holds_traced(kwargs.get("out") or ()):
+    if not holds_traced(inputs) and not holds_traced(tuple(kwargs.values())):
         return clean(getattr(fun, method)(*plain(inputs), **{k: plain(v) for k, v in kwargs.items()}))
     if method == "outer" and len(inputs) == 2:
         left, right = inputs
@@ -150,6 +150,8 @@ def function(fun, args, kwargs, compute=None):
         return function(fun, with_condition(row, args, np.not_equal(args[row.condition], 0)), kwargs, compute)
     if row.simpler is not None and (y := row.simpler(*args, **kwargs)) is not None:
         return y
+    if row.options is not None and (name := _option(row, kwargs)) is not None:
+        return _by_option(row, fun, args, kwargs, name)
     if row.kind == "rearrangement" and (dtype := kwargs.get("dtype")) is not None:
         casting = kwargs.get("casting", "same_kind")
         moved = function(fun, args, {name: x for name, x in kwargs.items() if name not in ("dtype", "casting")})
@@ -194,6 +196,28 @@ def function(fun, args, kwargs, compute=None):
 
 
 direct.set_special(_CALLED_BY_SOLVERS, creation)
+
+
+cdef object _option(row, dict kwargs):
+    """Return the keyword that a call passes and its row's `options` handle, or None."""
+    for name in row.options:
+        if name in kwargs and (var.holds_traced(kwargs[name]) or name not in row.keywords):
+            return name
+    return None
+
+
+cdef bint _dispatches(fun, row):
+    """Return whether `function` calls the function by this row, and not a replacement."""
+    return _rows.get(fun) is row and not isinstance(fun, np.ufunc)
+
+
+cdef object _by_option(row, fun, args, dict kwargs, name):
+    """Compute a call by other functions, as the row's `options` says; the value is that of the function itself."""
+    rest = {key: x for key, x in kwargs.items() if key != name}
+    y = row.options[name](kwargs[name], *args, **rest)
+    if var.may_record() and var.recording_level((args, tuple(kwargs.values()))) is not None:
+        return y
+    return _with_value(y, _plain_call(fun, args, kwargs), row.name)
 
 
 cdef int _watch(str word, args, kwargs, bint recording) except -1:
@@ -399,7 +423,12 @@ def apply(row, fun, args, kwargs, compute=None):
     values = [var.lower(a, level) for a in args]
     if kwargs:
         kwargs = {name: kept(plain(value)) for name, value in kwargs.items() if name not in row.unheeded}
-    y = run_recorded(compute or fun, values, kwargs) if level.recording else (compute or fun)(*values, **kwargs)
+    if level.recording:
+        y = run_recorded(compute or fun, values, kwargs)
+    elif level.depth and compute is None and _dispatches(fun, row) and holds_traced(values):
+        y = function(fun, tuple(values), dict(kwargs))      # NumPy dispatches only on some arguments
+    else:
+        y = (compute or fun)(*values, **kwargs)
     y = np.complex128(y) if type(y) is complex else y  # Python complex times float64 gives a Python complex
     check_complex(level, row, operands, y)
     if level.depth and levels.is_watched():

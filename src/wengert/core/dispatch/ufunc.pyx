@@ -10,6 +10,8 @@ from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF
 
+import functools
+
 import numpy as np
 
 from wengert.core.tape.kernel cimport Kernel, kernel_of, kernels
@@ -19,6 +21,7 @@ from wengert.core.operands.var cimport (
 
 from wengert.core.dispatch import dispatch
 from wengert.core.dispatch.arguments import unchanged
+from wengert.core.operands.var import is_var
 
 ctypedef PyObject *(*vector_function)(PyObject *, PyObject *const *, size_t, PyObject *) noexcept
 
@@ -78,11 +81,22 @@ cdef class Ufunc(Proxy):
         self.kernel = kernel
         self.__wrapped__ = kernel.ufunc
 
+    def __getattr__(self, name):
+        found = getattr(self.kernel.ufunc, name)
+        return functools.partial(_reduced, self.kernel.ufunc) if name == "reduce" else found
+
     def __deepcopy__(self, memo):
         return self
 
     def __reduce__(self):
         return getattr, (np, self.kernel.ufunc.__name__)
+
+
+def _reduced(fun, *args, **kwargs):
+    """Call ``fun.reduce``, which does not dispatch on `initial`."""
+    if is_var(kwargs.get("initial")):
+        return dispatch.ufunc(fun, "reduce", args, kwargs)
+    return fun.reduce(*args, **kwargs)
 
 
 cdef PyObject *call_ufunc(PyObject *self, PyObject *const *args, size_t nargs, PyObject *names) noexcept:

@@ -368,6 +368,7 @@ class Plan(Inspected):
             or code.calls_variables
             or code.compares
             or code.held
+            or code.reads_methods
             or (code.imports and self.imports(value))
             or holds_module(value)
             or reads_computed(value)

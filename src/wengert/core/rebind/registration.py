@@ -16,10 +16,7 @@ from wengert.core.rebind.follow import REGISTERED, contents_of, defaults_of, is_
 from wengert.core.rebind.rename import BUILTINS, USED, private, read
 
 _MAX_RETIRED = 4096  # number of dropped plans kept for copies that still run
-_COPIES = {"copy", "deepcopy", "astype", "flatten"}
-_PLAIN_METHODS = {"dot", "searchsorted"}  # methods of arrays that accept plain arrays only
-#: names of functions and methods that copy an array, or compute with plain arrays only
-COPY_FUNCTIONS = _COPIES | _PLAIN_METHODS
+COPY_FUNCTIONS = {"copy", "deepcopy", "astype", "flatten"}  # names of functions and methods that copy an array
 
 #: plan with copies of its own that runs in this context; stand-ins of containers and modules return these copies
 running_plan = contextvars.ContextVar("wengert_running_plan", default=None)
@@ -282,22 +279,14 @@ def as_plain(value):
 
 
 def is_copying(value):
-    """Return whether `value` is a function that may copy an array, or call a method that takes plain arrays only.
+    """Return whether `value` is a function that may copy an array.
 
     Results of operators are copies, too, if something is stored into them.
     """
     if not _constants or type(value) is not types.FunctionType:
         return False
     code = read(value.__code__)
-    return (
-        not _COPIES.isdisjoint(code.mentioned)
-        or code.fills_results
-        or not _PLAIN_METHODS.isdisjoint(code.methods)
-        or any(
-            len(path) == 1 and path[0] in _PLAIN_METHODS and is_constant(value.__globals__.get(name))
-            for name, *path in code.paths
-        )
-    )
+    return code.fills_results or not COPY_FUNCTIONS.isdisjoint(code.mentioned)
 
 
 def is_simple(value, is_root=False):

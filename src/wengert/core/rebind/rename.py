@@ -115,6 +115,16 @@ _PLAIN_OPERANDS = {_IS_OP: COMPARED, _CONTAINS_OP: CONTAINED}
 CALLEE = private("callee")  # name of the function that replaces the value of a variable that is called
 RESULT = private("result")  # name of the function that wraps a new array into which code stores
 SEEN = private("seen")  # name of the function that replaces any value
+RECEIVER = private("receiver")  # name of the function that replaces an array whose method accepts plain arrays only
+
+_PLAIN_METHODS = frozenset(("choose", "dot", "searchsorted"))
+_REDUCTIONS, _PLAIN_OPTIONS = frozenset("max mean min prod std sum var".split()), {"initial", "mean"}
+
+
+def plain_methods(code):
+    """Return the methods of arrays that accept plain arguments only, in the form in which this code may call them."""
+    keywords = itertools.chain(*(const for const in code.co_consts if type(const) is tuple))
+    return _PLAIN_METHODS if _PLAIN_OPTIONS.isdisjoint(keywords) else _PLAIN_METHODS | _REDUCTIONS
 
 
 class Alias:
@@ -299,6 +309,19 @@ def _needs_plain_operands(op, before):
     return op in _PLAIN_OPERANDS and before[1] not in _CONSTANTS and before[1] not in dis.hasjrel
 
 
+def _reads_method(code, instructions, k, names, methods):
+    """Return whether instruction k reads one of these methods of a value that may be an array."""
+    first = k - 1
+    if instructions[first][1] in dis.hasjrel or code.co_names[instructions[k][2] >> _ATTRIBUTE_SHIFT] not in methods:
+        return False
+    while instructions[first][1] in _ATTRIBUTE:
+        first -= 1
+    _, before, held, _ = instructions[first]
+    path = _path(code, instructions, first)[: k - first - 1]
+    is_global = before == _LOAD_GLOBAL
+    return not (is_global and isinstance(_holder(names, code.co_names[held >> 1], *path), types.ModuleType))
+
+
 def _is_made(code, before):
     """Return whether the instruction after `before` loads the class in ``object.__new__(cls)``."""
     return before[1] in _ATTRIBUTE and code.co_names[before[2] >> _ATTRIBUTE_SHIFT] == "__new__"
@@ -407,19 +430,20 @@ class Code:
     calls_variables : is the value of a variable called, other than a function made by the code itself?
     compares : does the code use ``is`` or ``in`` with operands that are not constant?
     fills_results : is something stored into a variable that holds the result of an operator?
+    reads_methods : does the code read an attribute with the name of a method in `plain_methods`?
     uses : results of `_attribute_used`, by offset
     """
 
     __slots__ = ("assigned", "bare", "calls_variables", "compares", "fills_results", "held", "imports", "latest",
-                 "loaded", "mentioned", "methods", "modules", "names", "naming", "owners", "passed", "paths", "ref",
-                 "stored", "strings", "uses", "written")  # fmt: skip
+                 "loaded", "mentioned", "methods", "modules", "names", "naming", "owners", "passed", "paths",
+                 "reads_methods", "ref", "stored", "strings", "uses", "written")  # fmt: skip
 
     def __init__(self, code):
         self.names, self.assigned, self.written, self.imports = set(), set(), set(), set()
         self.bare, self.paths, self.mentioned, self.methods, self.latest = set(), set(), set(), set(), (None, None)
         self.loaded, self.modules, self.strings, self.passed, self.uses = set(), set(), set(), set(), {}
         self.ref = weakref.ref(code, functools.partial(forget, _codes, id(code)))
-        self.calls_variables = self.compares = self.fills_results = False
+        self.calls_variables = self.compares = self.fills_results = self.reads_methods = False
         self.held, self.stored = set(), set()
         self.naming = _named(self.read(code, set() if _may_call_variables(code) else None))
         self.names -= self.assigned
@@ -430,6 +454,7 @@ class Code:
     def read(self, code, made):
         self.mentioned.update(code.co_names)
         self.strings.update(const for const in code.co_consts if type(const) is str)
+        self.reads_methods = self.reads_methods or not plain_methods(code).isdisjoint(code.co_names)
         instructions = decode(code)
         for k in places(instructions, _READ_TABLE):
             _, op, arg, _ = instructions[k]
@@ -690,9 +715,13 @@ def rename(code, names, sources, imports, held, hidden=frozenset(), made=None):
         made = set() if read(code).calls_variables else False
     if made is not False:
         made = _made(code, instructions, made)
-    inserted = {}
+    inserted, methods = {}, plain_methods(code)
     for k in naming:
         before, (i, op, arg, width), shift = instructions[k - 1], instructions[k], 0
+        if op in _ATTRIBUTE and _reads_method(code, instructions, k, names, methods):
+            index = added.setdefault(RECEIVER, len(code.co_names) + len(added))
+            inserted[before[0]] = inserted.get(before[0], b"") + _seen_by(index)
+            continue
         if op == _LOAD_GLOBAL:
             shift = 1
             name = code.co_names[arg >> 1]

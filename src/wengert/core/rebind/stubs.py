@@ -17,7 +17,7 @@ from wengert.core.rebind import follow
 from wengert.core.rebind.bytecode import codes_in, names_in
 from wengert.core.rebind.follow import DATA, is_followed, parts_of
 from wengert.core.rebind.registration import COPY_FUNCTIONS, is_copying, is_deferred, is_simple, lookup, state
-from wengert.core.rebind.rename import BUILTINS
+from wengert.core.rebind.rename import BUILTINS, plain_methods
 from wengert.core.rebind.tables import TABLES
 
 #: instructions of code that may be renamed even if none of its names leads to a replacement
@@ -158,7 +158,7 @@ def is_certain(f) -> bool:
     if f.__defaults__ or f.__kwdefaults__:
         return False
     is_same = all(
-        _is_certain_code(code.co_code[::2]) and COPY_FUNCTIONS.isdisjoint(code.co_names)
+        _is_certain_code(code.co_code[::2]) and (COPY_FUNCTIONS | plain_methods(code)).isdisjoint(code.co_names)
         for code in codes_in(f.__code__)
     )
     reads = _ATTRIBUTES.intersection(f.__code__.co_code[::2])
