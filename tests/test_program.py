@@ -109,6 +109,20 @@ def as_seen_inside(point):
     return np.asarray(point, None if isinstance(point, np.ndarray) else float)[()]
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_choices_between_operands_that_are_broadcast(exact):
+    a, b = np.array([2.5, -1.0, 0.3, 0.7, -0.2, 0.0]).reshape(2, 1, 3), np.array([-1.1, 0.4, 2.0, 0.5]).reshape(4, 1)
+    for f in (
+        lambda a, b: np.where(a * b > 0, b, 7.0),
+        lambda a, b: np.where(a * b > 0, 7.0, b),
+        lambda a, b: np.where(a + b > 1, a, b),
+        lambda a, b: np.where(b > 0, a, b),
+    ):
+        program = wg.record(f, a, args=(b,), exact=exact)
+        np.testing.assert_array_equal(program(a, b), f(a, b))
+        np.testing.assert_array_equal(program(-a, b), f(-a, b))
+
+
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.parametrize("exact", [False, True])
 def test_values_match_the_function(name, exact):

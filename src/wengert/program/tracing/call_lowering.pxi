@@ -257,8 +257,9 @@ def lower_where(Definitions ssa, list args, list values, Node node):
         return -1
     shape = () if node.y is None else (<object>node.y).shape
     mask, a, b = [operand_of(ssa, x, values, shape) for x in args]
-    types = [None if v < 0 else ssa.code.types[ssa.code.kinds[<int32_t>v]][0] for v in (mask, a, b)]
-    if types != [bool, DOUBLE, DOUBLE] or kind < 0:
+    if mask < 0 or a < 0 or b < 0 or kind < 0:
+        return -1
+    if [ssa.code.types[ssa.code.kinds[<int32_t>v]][0] for v in (mask, a, b)] != [bool, DOUBLE, DOUBLE]:
         return -1
     return emit(ssa.code, SELECT, mask, a, b, kind)
 
