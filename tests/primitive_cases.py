@@ -21,7 +21,14 @@ from wengert.rules.histograms import weighted_counts
 from wengert.rules.linalg import packed_slogdet, solution
 from wengert.rules.shaping import quantile_places
 from wengert.rules.special_python import log_shares, log_sum, shares
-from wengert.rules.spectra import packed_eig, packed_eigh, packed_lstsq, packed_svd, pseudo_inverse
+from wengert.rules.spectra import (
+    hermitian_pseudo_inverse,
+    packed_eig,
+    packed_eigh,
+    packed_lstsq,
+    packed_svd,
+    pseudo_inverse,
+)
 from wengert.rules.ufuncs import hypot_reduce, logaddexp2_reduce, logaddexp_reduce, scatter_add, sums_of_segments
 
 inf, nan = np.inf, np.nan
@@ -973,6 +980,7 @@ SYMMETRIC = [
     call(np.linalg.eigvalsh, val([positive_definite(4, 1), positive_definite(4, 2)]), label="batch"),
     call(packed_eigh, val(positive_definite(4)), "L"),
     call(packed_eigh, val([positive_definite(4, 1), positive_definite(4, 2)]), "U", label="batch"),
+    call(hermitian_pseudo_inverse, val(positive_definite(3)), None, np._NoValue),
 ]
 
 

@@ -606,9 +606,9 @@ def test_calls_that_all_differ_are_recorded_ever_more_rarely():
 
     with pytest.warns(UserWarning, match=r"6 recordings for 0 replays"):
         found = [recordings_after(level) for level in levels]
-    assert [found.index(k) for k in range(1, 7)] == [0, 1, 4, 9, 18, 35]
-    assert recordings_after(levels[35]) == 6  # a replay ends the pause
-    assert [recordings_after(level) for level in (0.05, 0.15, 0.25)] == [7, 8, 8]
+    assert [found.index(k) for k in range(1, 9)] == [0, 1, 2, 3, 6, 11, 20, 37]
+    assert recordings_after(levels[37]) == 8  # a replay ends the pause
+    assert [recordings_after(level) for level in (0.05, 0.15, 0.25)] == [9, 10, 11]
 
 
 def test_limit_of_recordings_grows_with_replays():

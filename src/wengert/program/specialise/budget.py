@@ -9,10 +9,10 @@ MIN_REPLAYS_PER_TRACE = 16
 MAX_FREE_TRACES = 32
 
 #: after this many traces without a replay, calls run uncompiled for a while, and for longer after each further trace
-MAX_IDLE_TRACES = 2
+MAX_IDLE_TRACES = 4
 
 #: after a pause of at least this many calls, recordings are reported not to pay off
-LONG_PAUSE = 32
+LONG_PAUSE = 8
 
 
 class Budget:
