@@ -14,7 +14,6 @@ import pytest
 
 import wengert as wg
 from helpers import fourth_order_difference
-from wengert.errors import TracedValueError
 
 
 class Planet(enum.Enum):
@@ -75,9 +74,30 @@ class Mode(enum.Flag):
 
 class Level(enum.IntEnum):
     LOW = 1
+    HIGH = 2
 
     def value_at(self, x):
-        return math.exp(x) * self
+        return math.exp(x) * self + (self is Level.HIGH)
+
+    @classmethod
+    def total(cls, x):
+        return sum(each.value_at(x) for each in cls)
+
+
+class Unit(enum.StrEnum):
+    METRE = "m"
+    FOOT = "ft"
+
+    def converted(self, x):
+        return math.sinh(x) * (1.0 if self == "m" else 0.3048) * len(self)
+
+
+class Access(enum.IntFlag):
+    READ = 1
+    WRITE = 2
+
+    def scale(self, x):
+        return math.exp(x) * (2 if Access.WRITE in self else 1) * (self & 3)
 
 
 @dataclass
@@ -111,6 +131,11 @@ def facts():
         Planet((5.976e24, 6.37814e6)) is Planet.EARTH and Planet.EARTH.name == "EARTH",
         issubclass(Kind, enum.Enum) and Kind.__name__ == "Kind" and Kind.__module__ == __name__,
         sorted(Kind, key=lambda kind: -kind.value)[1] is Kind.LINEAR and [*reversed(Kind)][1] is Kind.LINEAR,
+        Level(2) is Level.HIGH and Level.LOW in Level and Level.HIGH == 2 and Level.LOW < Level.HIGH,
+        isinstance(Level.LOW, int) and type(Level.LOW) is Level and {1: 2}[Level.LOW] == 2 and [5, 6][Level.LOW] == 6,
+        Unit("ft") is Unit.FOOT and str(Unit.FOOT) == "ft" and {Unit.FOOT: 1}["ft"] == 1 and Unit.FOOT + "2" == "ft2",
+        (Access.READ | Access.WRITE) is Access(3) and Access.READ in Access(3) and Access(3) == 3,
+        pickle.loads(pickle.dumps(Level.HIGH)) is Level.HIGH and copy.deepcopy(Unit.FOOT) is Unit.FOOT,
     ]
 
 
@@ -122,6 +147,9 @@ PROGRAMS = {
     "attribute of an object": lambda x: Model().value(x) + Model(Kind.LINEAR).value(x) + MODELS[Kind.LINEAR].value(x),
     "keys": lambda x: FACTORS[Kind.CUBIC] * {kind: kind(x) for kind in Kind}[Kind.CUBIC],
     "lists": lambda x: [*Kind][1](x) + list(Kind)[1](x) + sum(i * kind(x) for i, kind in enumerate(Kind)),
+    "numbers": lambda x: Level.HIGH.value_at(x) * Level(1).value_at(x) + Level["LOW"].value_at(x) + Level.total(x),
+    "strings": lambda x: Unit.FOOT.converted(x) + Unit("m").converted(x) + sum(unit.converted(x) for unit in Unit),
+    "flags that are numbers": lambda x: (Access.READ | Access.WRITE).scale(x) + Access(2).scale(x),
     "names": lambda x: Kind.__members__["CUBIC"](x) * len(Kind.CUBIC.name),
 }
 
@@ -160,8 +188,3 @@ class Box(Generic[T]):
 def test_subscripts_of_other_classes_are_generic_aliases(wrap):
     assert wg.grad(wrap(lambda x: Box[float](x).square() + Box(x).square()))(0.5) == 2.0
     assert Box[float].__origin__ is Box and type(Box[float](1.0)) is Box
-
-
-def test_members_that_are_numbers_are_not_followed():
-    with pytest.raises(TracedValueError, match=r"cannot become a Python float .*test_enumerations.py"):
-        wg.grad(lambda x: Level.LOW.value_at(x))(0.3)

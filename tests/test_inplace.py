@@ -1625,3 +1625,45 @@ def test_results_of_operators_on_arrays_from_outside_can_be_filled(f):
             np.testing.assert_allclose(jacobian(x), expected, rtol=1e-7, atol=1e-8)
     np.testing.assert_array_equal(K, before)
     assert type(f(x)) is np.ndarray
+
+
+class Reading:
+    def __init__(self, x):
+        self.x = x
+
+    def __float__(self):
+        return float(self.x)
+
+
+class Place:
+    def __init__(self, i):
+        self.i = i
+
+    def __index__(self):
+        return self.i
+
+
+def with_objects_as_values(x):
+    z = np.zeros((2, 3))
+    z[0, 1] = Reading(x[0] * x[1])
+    z[1] = Reading(x[2])
+    z[0, 0] = Reading(2.0)
+    return z * x
+
+
+def with_objects_as_indices(x):
+    z, first, second = np.zeros((2, 3)), Place(0), Place(1)
+    z[first, second] = x[second] * x[second]
+    z[second] = x * x[Place(-1)]
+    z[first, second:] += x[first:Place(2)]
+    return z[second, None, ::second] * z[first]
+
+
+@pytest.mark.parametrize("f", [with_objects_as_values, with_objects_as_indices])
+def test_objects_with_conversion_methods_are_values_and_indices(f):
+    x = np.array([0.3, 0.7, 1.1])
+    exact = central_differences(f, x)
+    for derivative in (wg.jacobian(f), wg.jacobian(f, mode="forward"), wg.jacobian(wg.compile(f))):
+        np.testing.assert_allclose(derivative(x), exact, rtol=DIFFERENCES, atol=DIFFERENCES)
+    with pytest.raises(IndexError):
+        wg.jacobian(lambda x: x[Reading(1.0)])(x)

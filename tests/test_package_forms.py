@@ -8,6 +8,7 @@ import inspect
 import subprocess
 import sys
 import types
+import typing
 import warnings
 
 import numpy as np
@@ -16,6 +17,7 @@ import scipy.spatial
 import scipy.stats
 
 import wengert as wg
+from helpers import DIFFERENCES, central_differences
 from wengert.core.rebind import wrappers
 from wengert.features import null_is_first
 
@@ -947,3 +949,40 @@ def test_properties_that_are_only_set_are_compiled():
         np.testing.assert_allclose(wg.grad(compiled)(x), 2 * x)
         np.testing.assert_allclose(compiled(x), x @ x)
     assert compiled.paths == 1
+
+
+class Shape(typing.Protocol):
+    def value(self): ...
+
+
+class Cubed(Shape):
+    def __init__(self, x):
+        self.x = x
+
+    def value(self):
+        y = np.zeros(3)
+        y[:2] = self.x[1:] ** 3
+        return y
+
+
+def made_from_a_protocol(x):
+    return Cubed(x).value() * x
+
+
+def chosen_by_a_pattern(x):
+    match x:
+        case [a, b, c]:
+            y = np.array([a * b, c, b])
+        case np.ndarray():
+            y = x * x
+    match {"a": x[0], "rest": [x[1], x[2]]}:
+        case {"a": float(a), "rest": [b, *others]} if a < b:
+            return y * a * b + others[0]
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, wg.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize("f", [chosen_by_a_pattern, made_from_a_protocol])
+def test_patterns_and_protocols_are_those_of_plain_code(f, wrap):
+    derivative = wg.jacobian(wrap(f))
+    for x in (X, X[[1, 2, 0]]):
+        np.testing.assert_allclose(derivative(x), central_differences(f, x), rtol=DIFFERENCES, atol=DIFFERENCES)

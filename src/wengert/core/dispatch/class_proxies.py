@@ -7,7 +7,7 @@ import types
 
 import numpy as np
 
-from wengert.core.dispatch import instances, lifted, refusing, subclasses
+from wengert.core.dispatch import instances, lifted, mixed, refusing, subclasses
 from wengert.core.operands import var
 
 
@@ -80,16 +80,8 @@ class ScalarClass(Methods):
 
 def numbers_of(args, are_complex):
     """Return arguments with objects replaced by the traced numbers of their conversion methods; None without such."""
-    found = [_number_of(x, ("__complex__", "__float__") if are_complex else ("__float__",)) for x in args]
+    found = [mixed.read_number(x, ("__complex__", "__float__") if are_complex else ("__float__",)) for x in args]
     return found if var.holds_traced(found) or lifted.holds_lifted(found) else None
-
-
-def _number_of(x, names):
-    for name in names:
-        method = getattr(type(x), name, None)
-        if type(method) in (types.FunctionType, types.MethodType):
-            return method(x)
-    return x
 
 
 _convert_of, _class_of = ScalarClass._wengert_convert.__get__, Methods._wengert_of.__get__

@@ -127,6 +127,15 @@ def read_object(x):
     return list(x) if is_sequence and not isinstance(x, (dict, list, tuple, str, np.ndarray)) else x
 
 
+def read_number(x, names=("__float__",)):
+    """Return the result of the first of these methods that the class of an object has in Python, else the object."""
+    for name in names:
+        method = getattr(type(x), name, None)
+        if type(method) in (types.FunctionType, types.MethodType):
+            return method(x)
+    return x
+
+
 def _is_function(x) -> bool:
     return type(x) is types.FunctionType
 

@@ -352,6 +352,7 @@ cdef class ArrayVar:
 
 
 wg_not_hashable(<PyTypeObject *>ArrayVar)
+wg_match_like(<PyTypeObject *>ArrayVar, <PyTypeObject *>np.ndarray)
 
 
 cdef object part(ArrayVar x, str name):

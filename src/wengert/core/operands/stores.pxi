@@ -15,6 +15,14 @@ cdef inline bint is_basic_part(object k):
             or (type(k) is not ArrayVar and isinstance(k, np.integer)))
 
 
+cdef object with_integers(object key):
+    """Return an index with the integers of objects that define ``__index__``."""
+    if type(key) is tuple:
+        return tuple([with_integers(k) for k in key])
+    is_other = is_basic_part(key) or is_var(key) or isinstance(key, (ndarray, np.generic, bool))
+    return key if is_other or not PyIndex_Check(key) else operator.index(key)
+
+
 cdef object stored_key(object key):
     """Copy an advanced index, since f may modify its arrays afterwards."""
     if type(key) is tuple:
@@ -145,7 +153,7 @@ cdef int write(Buffer buffer, cnp.ndarray view, object key, object value) except
     if has_instances:
         value = instances.unwrapped(value)
     if not is_var(value) and not isinstance(value, PLAIN_VALUES):
-        value = dispatch.mixed.read_object(value)
+        value = dispatch.mixed.read_number(dispatch.mixed.read_object(value))
     if isinstance(value, (list, tuple)):
         value = dispatch.stacked(value)
     value = as_numpy(value)
@@ -217,7 +225,7 @@ cdef object get_item(ArrayVar x, object key):
     cdef Node node
     if x.scalar:
         return x if key is Ellipsis or (type(key) is tuple and len(key) == 0) else as_array(x)[key]
-    if is_basic(key):
+    if is_basic(key) or is_basic(key := with_integers(key)):
         y = x.v[key]
         if type(y) is ndarray:
             return array_var(x.buffer, <cnp.ndarray>y)
@@ -258,7 +266,7 @@ cdef int set_item(ArrayVar x, object key, object value) except -1:
         if is_mask(key) and np.shape(key) == np.shape(x) and np.ndim(value) == 0:
             return store(x.buffer, x.v, None, np.where(key, value, x))
         key = observed(key)
-    if not is_basic(key):
+    if not is_basic(key) and not is_basic(key := with_integers(key)):
         if cnp.PyArray_NDIM(x.v) == 0:      # a 0-d mask selects everything or nothing
             if not x.v[key].size:
                 return 0

@@ -22,7 +22,7 @@ cimport cython
 cimport numpy as cnp
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
 from cpython.long cimport PyLong_Check, PyLong_CheckExact
-from cpython.number cimport PyNumber_AsSsize_t
+from cpython.number cimport PyIndex_Check, PyNumber_AsSsize_t
 from cpython.object cimport (
     Py_EQ, Py_GE, Py_GT, Py_LE, Py_LT, Py_NE, PyObject, PyObject_RichCompare, PyObject_TypeCheck, PyTypeObject,
 )
@@ -66,6 +66,11 @@ cdef extern from *:
         PyType_Modified(type);
         return failed;
     }
+    /* `case [a, b]` matches an ndarray since NumPy 2, although it is no `collections.abc.Sequence`. */
+    static void wg_match_like(PyTypeObject *type, PyTypeObject *other) {
+        type->tp_flags |= other->tp_flags & Py_TPFLAGS_SEQUENCE;
+        PyType_Modified(type);
+    }
     /* Cython's `__getbuffer__` has already set view->obj, so release it first. */
     static int wg_get_buffer(PyObject *owner, Py_buffer *view, int flags) {
         Py_CLEAR(view->obj);
@@ -74,6 +79,7 @@ cdef extern from *:
     """
     void wg_not_a_sequence(PyTypeObject *type)
     int wg_not_hashable(PyTypeObject *type) except -1
+    void wg_match_like(PyTypeObject *type, PyTypeObject *other)
     int wg_get_buffer(object owner, Py_buffer *view, int flags) except -1
 
 cdef extern from "dual.h" nogil:

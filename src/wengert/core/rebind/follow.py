@@ -15,6 +15,7 @@ import itertools
 import os
 import sys
 import types
+import typing
 
 from wengert.core.rebind.identity import REGISTERED
 from wengert.core.rebind.rename import BUILTINS, read
@@ -173,7 +174,7 @@ CONTAINERS = (dict, list, set, collections.deque)
 
 
 #: metaclasses of the standard library whose classes may have proxy classes
-_METACLASSES = type, abc.ABCMeta, enum.EnumMeta
+_METACLASSES = type, abc.ABCMeta, enum.EnumMeta, type(typing.Protocol)
 
 
 def can_have_proxy(cls):
@@ -183,11 +184,19 @@ def can_have_proxy(cls):
         return False
     if meta not in _METACLASSES and (why_unfollowed(meta.__module__) is not None or "mro" in vars(meta)):
         return False
-    if is_plain_object(cls):
+    if is_plain_object(cls) or holds_member_values(cls):
         return True
     if issubclass(cls, (tuple, *CONTAINERS)) or is_array_class(cls):
         return not slots_of(cls)
     return all(map(is_made_in_python, cls.__mro__[:-1]))
+
+
+def holds_member_values(cls):
+    """Return whether a class is an enumeration whose members are numbers or strings, such as an IntEnum."""
+    return isinstance(cls, enum.EnumMeta) and cls._member_type_ in _VALUE_TYPES
+
+
+_VALUE_TYPES = int, float, str
 
 
 def space_of(value):

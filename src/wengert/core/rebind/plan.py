@@ -21,6 +21,7 @@ from wengert.core.rebind.follow import (
     can_copy,
     contents_of,
     defaults_of,
+    holds_member_values,
     is_array_class,
     is_computed,
     is_differentiated,
@@ -613,7 +614,8 @@ class Plan(Inspected):
             if self.copying:
                 names += [name for name, v in space_of(value).items() if is_constant(v)]
             kind = type(value)
-            names = tuple(name for name in names if not has_data_descriptor(kind, name))
+            is_bare = holds_member_values(kind)  # its instances have no slots
+            names = () if is_bare else tuple(name for name in names if not has_data_descriptor(kind, name))
             self.recipes[id(value)] = names
         proxy = memo[id(value)] = share(value, leaf_of(cls, names) if names else cls)
         if names:

@@ -11,7 +11,14 @@ import sys
 import weakref
 from _thread import get_ident  # `threading` takes 0.5 ms to import
 
-from wengert.core.rebind.follow import CONTAINERS, has_subclass_hook, is_array_class, is_plain_object, slots_of
+from wengert.core.rebind.follow import (
+    CONTAINERS,
+    has_subclass_hook,
+    holds_member_values,
+    is_array_class,
+    is_plain_object,
+    slots_of,
+)
 from wengert.core.rebind.identity import Sharing, class_key, hash_of, is_same, refer, whole
 from wengert.core.rebind.registration import lookup, seen_as
 from wengert.core.rebind.rename import reads_for_use
@@ -95,6 +102,8 @@ def make_proxy_class(cls, bases, /, **body):
         body.setdefault("__slots__", ())
     if _has_default_reduction(cls):
         body.setdefault("__reduce_ex__", _reduce_made)
+    if holds_member_values(cls):
+        body["_wengert_whole"] = property(_member_of)
     if cls.__eq__ is object.__eq__:
         body |= {"__eq__": is_same, "__hash__": hash_of if cls.__hash__ is object.__hash__ else cls.__hash__}
     if is_plain_object(cls):
@@ -284,6 +293,21 @@ def _share_slots(value, cls, new=object.__new__, assign=object.__setattr__):
     return proxy
 
 
+def _share_member(value, cls, assign=object.__setattr__):
+    """Return a proxy of a member of an enumeration that is a number or a string, or the member of a proxy."""
+    if not hasattr(cls, "_wengert_original"):
+        return _member_of(value)
+    kind = cls._member_type_
+    proxy = kind.__new__(cls, kind.__str__(value) if kind is str else kind.__pos__(value))
+    assign(proxy, "__dict__", value.__dict__)
+    return proxy
+
+
+def _member_of(proxy):
+    """Return the member of an enumeration that a proxy stands for."""
+    return type(proxy)._wengert_original(proxy._value_)
+
+
 _class = vars(object)["__class__"]  # a proxy overrides it by a property
 
 
@@ -299,6 +323,8 @@ def _sharing(cls):
         return _become
     if issubclass(cls, tuple):
         return share_tuple
+    if holds_member_values(cls):
+        return _share_member
     if is_array_class(cls):
         return _share_array
     return _share_slots if slots_of(cls) or not cls.__dictoffset__ else _share_dict

@@ -223,7 +223,8 @@ def full_name(value):
 def _plan_of(owner):
     """Return the plan of a class or object; an object that holds nothing to be replaced has the plan of its class."""
     root = cls = owner if isinstance(owner, type) else type(owner)
-    if owner is not cls and cls.__dictoffset__ and not follow.INERT.issuperset(map(type, owner.__dict__.values())):
+    has_own = owner is not cls and cls.__dictoffset__ and not follow.holds_member_values(cls)
+    if has_own and not follow.INERT.issuperset(map(type, owner.__dict__.values())):
         root = owner
     plan = _current_plan(root)
     if plan is None:
