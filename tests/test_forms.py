@@ -148,6 +148,7 @@ METHODS = {
     "put": lambda x: changed(x, lambda y: y.put([0, 5, -1], x[0, :3] ** 2)),
     "put wrapped": lambda x: changed(x, lambda y: y.put([40, 5], x[0, 1], mode="wrap")),
     "choose": lambda x: np.choose((x > 0.5) * 1, [x, x[::-1] ** 2]),
+    "choose, method": lambda x: np.array([0, 1, 1, 0]).choose([x, x[::-1] ** 2]),
     "compress into": lambda x: into((2, 4), lambda out: x.compress([True, False, True], 0, out)),
     "take into": lambda x: into((3, 2), lambda out: x.take([3, 0], 1, out)),
     "dot into": lambda x: into((3, 3), lambda out: x.dot(x.T, out)),
@@ -455,7 +456,6 @@ REFUSED = {
     "outs that overlap": (lambda x: outs(x, lambda out: np.divmod(x, 2, out=(x, x))), "share memory"),
     "out of another shape": (lambda x: into((2, 3, 4), lambda out: np.sum(x, 0, out=out)), "out= has shape"),
     "nextafter": (lambda x: np.nextafter(x, 1.0), r"numpy\.nextafter has no derivative.*numpy\.spacing|np\.spacing"),
-    "choose": (lambda x: np.arange(3).choose(x), "cannot become a plain NumPy array"),
 }
 
 
