@@ -66,7 +66,7 @@ cdef extern from *:
         PyType_Modified(type);
         return failed;
     }
-    /* `case [a, b]` matches an ndarray since NumPy 2, although it is no `collections.abc.Sequence`. */
+    /* `case [a, b]` matches an ndarray since NumPy 2.5, although it is no `collections.abc.Sequence`. */
     static void wg_match_like(PyTypeObject *type, PyTypeObject *other) {
         type->tp_flags |= other->tp_flags & Py_TPFLAGS_SEQUENCE;
         PyType_Modified(type);
