@@ -159,6 +159,24 @@ def test_constants_are_compared_in_single_precision():
     assert np.array_equal(wg.grad(wg.compile(f))(np.array([0.1, 0.2], F)), [1, 5])
 
 
+def test_constants_keep_double_precision_in_functions_that_return_it():
+    def f(u):
+        return np.sum(np.sin(1e7 * np.interp(u, [0.0, 0.1, 1.0], [0.0, 0.3, 1.0])))
+
+    y = np.array([0.5, 0.25], F)
+    slope = 0.7 / 0.9
+    expected = 1e7 * slope * np.cos(1e7 * (0.3 + slope * (y.astype(float) - 0.1)))
+    close(wg.grad(wg.compile(f))(y), expected, 1e-6)
+
+
+def test_large_products_stay_in_single_precision():
+    weights = rng.uniform(-0.1, 0.1, (784, 256)).astype(F)
+    derivative = wg.grad(wg.compile(lambda u: np.sum(np.maximum(u @ weights, 0) ** 2)))
+    y = rng.uniform(-1.0, 1.0, (64, 784)).astype(F)
+    close(derivative(y), 2 * np.maximum(y @ weights, 0) @ weights.T, 1e-4)
+    assert Narrowed not in {type(program) for program in programs_of(derivative)}
+
+
 def test_overflow_is_that_of_single_precision():
     def f(u):
         return np.sum(1 / (1 + np.exp(u) ** 2))

@@ -1,4 +1,4 @@
-"""Physical quantities of engineers."""
+"""Physical quantities with units."""
 
 import forallpeople as si
 

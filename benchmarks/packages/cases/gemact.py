@@ -1,4 +1,4 @@
-"""Distributions and copulas of actuaries."""
+"""Actuarial distributions and copulas."""
 
 import numpy as np
 from gemact import copulas, distributions

@@ -1,4 +1,4 @@
-"""Notations and operators of tensors in mechanics."""
+"""Tensor notations and operators in mechanics."""
 
 import mechkit
 import numpy as np

@@ -1,4 +1,4 @@
-"""Graphs with weights: centralities, flows and spectra."""
+"""Weighted graphs: centralities, flows and spectra."""
 
 import networkx as nx
 import numpy as np

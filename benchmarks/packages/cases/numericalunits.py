@@ -1,4 +1,4 @@
-"""Units as floats."""
+"""Units represented by floats."""
 
 import numericalunits as nu
 

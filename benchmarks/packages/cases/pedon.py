@@ -1,4 +1,4 @@
-"""Soil physics: retention of water and hydraulic conductivity."""
+"""Soil physics: water retention and hydraulic conductivity."""
 
 import numpy as np
 import pedon

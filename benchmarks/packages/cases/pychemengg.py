@@ -1,4 +1,4 @@
-"""Heat transfer of chemical engineers."""
+"""Heat transfer in chemical engineering."""
 
 from pychemengg.heattransfer import fins, heatexchangers, transient
 from pychemengg.heattransfer.internalflow import CircularTube

@@ -1,4 +1,4 @@
-"""Ground motions of earthquakes."""
+"""Earthquake ground motions."""
 
 import numpy as np
 import pygmm

@@ -1,4 +1,4 @@
-"""Linear operators of geophysics."""
+"""Linear operators for geophysics."""
 
 import numpy as np
 import pylops

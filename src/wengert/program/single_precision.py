@@ -51,7 +51,7 @@ _CONVERTED = frozenset((Op.INPUT, Op.ARRAY, Op.LOAD, Op.VIEW, Op.PACK, Op.PLACE,
 def in_double_precision(
     program: Program, derive: Callable[[Program], Program], argnums: int, with_value: bool
 ) -> Narrowed:
-    """Return the program of a derivative of a function, in one argument.
+    """Return the program of a function's derivative with respect to one argument.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ class _Conversion:
             raise NotDerivable(f"a call of {call.name} with float32")
         if kind[0].kind != "f" and _FLOAT in dtypes:  # such as a comparison: a float may have been converted, or not
             raise NotDerivable(f"a call of {call.name} with float32 and float64")
-        weak = self.is_single(v) or _FLOAT not in dtypes  # Python floats become float32
+        weak = self.is_single(v) or kind[0].kind != "f"  # whether Python floats become float32
         args = tuple(_constant(x, weak) for x in call.args)
         kwargs = {name: _constant(x, weak) for name, x in call.kwargs.items()}
         key = call.compute, static(args), static(kwargs), tuple(self.kinds[u] for u in call.operands)
@@ -278,7 +278,7 @@ class _Conversion:
 
 
 def _moves(call):
-    """Return whether each element of the result is one of the operands', up to its sign, or an integer."""
+    """Return whether the result needs no rounding: its elements are the operands', up to their sign, or integers."""
     return call.row.kind in ("view", "rearrangement") or call.compute in _MOVING
 
 

@@ -192,9 +192,9 @@ facts(np.min, np.amin, scalars="min")
 
 
 def combining(fun, combine, *neutral):
-    """Declare that a traced `initial` is combined with the result from the neutral element.
+    """Declare that a reduction with a traced `initial` starts from the neutral element and is combined with it last.
 
-    For integers, NumPy truncates it.
+    NumPy truncates the initial value of integers.
     """
 
     def combined(initial, a, *args, **kwargs):

@@ -325,7 +325,7 @@ def module_reads(f):
 
 
 def attribute_reads(f):
-    """Return (global name, attribute) for each read by f from the attributes that a function was given."""
+    """Return (global name, attribute) for each attribute that f reads of those set on a function."""
     code, held = read(f.__code__), f.__globals__
     functions = {name for name in code.owners if type(held.get(name)) is types.FunctionType}
     paths = [path[:2] for path in code.paths if path[0] in functions and can_copy(held[path[0]])]

@@ -129,7 +129,7 @@ def _is_leaf(value):
 
 
 class _Attributes:
-    """Reads attributes that a function was given, and replaces them."""
+    """Replaces the values of attributes that were set on a function."""
 
     __slots__ = ("_of",)
 
