@@ -218,12 +218,29 @@ class Stacked(Swept):
     def __init__(self, program, argnums, is_symmetric, name, by_rows, at_once=None):
         super().__init__(program, argnums, by_rows, name, at_once=at_once)
         self._is_symmetric = is_symmetric
+        self._is_whole = self._chunks == 1 and self._entries == self._dtype == float
 
     def _check_parts(self, verifier):
         super()._check_parts(verifier)
-        check_fields(self, {"_is_symmetric": bool})
+        check_fields(self, {"_is_symmetric": bool, "_is_whole": bool})
+        expect(not self._is_whole or self._chunks == 1, "it takes several runs")
         expect(self._count == math.prod(self._lines), "its number of directions is wrong")
         expect(not self._is_symmetric or self._x == self._y, "it is symmetric, but not square")
+
+    def _lowering(self):
+        return self._passed("run batch", self._whole_ir()) if self._is_whole else super()._lowering()
+
+    @property
+    def _single_vm(self):
+        return self._vm if self._is_whole else None
+
+    @property
+    def _execute(self):
+        return self._vm.run if self._is_whole else super()._execute
+
+    @property
+    def _try_execute(self):
+        return self._vm.attempt if self._is_whole else super()._try_execute
 
     def _whole_ir(self) -> Listing:
         """Return the IR of the whole matrix, of shape ``y.shape + x.shape``; `_runs_per_call` must be 1."""

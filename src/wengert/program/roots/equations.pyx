@@ -241,7 +241,7 @@ cdef class Bound(Problem):
         cdef Linear linear = self.branch.system.linear
         cdef Py_ssize_t n = self.n, nnz = linear.nnz
         cdef cnp.ndarray x = np.array(x0, float).reshape(-1)
-        cdef cnp.ndarray work = np.empty(8 * n + 3 * nnz), pivots = np.zeros(n, np.intc)
+        cdef cnp.ndarray work = np.empty((VECTORS + 2) * n + 3 * nnz), pivots = np.zeros(n, np.intc)
         cdef double *z = <double *>cnp.PyArray_DATA(x)
         cdef double *found = <double *>cnp.PyArray_DATA(work)
         cdef Hybrid s
@@ -260,7 +260,8 @@ cdef class Bound(Problem):
         options.xtol, options.maxfev, options.factor, options.difference = xtol, maxfev, factor, difference
         options.has_slopes = has_slopes
         set_memory(n, &s, found + n + nnz)
-        lane.matrix, lane.inverse_pivots = found + 7 * n + 2 * nnz, found + 7 * n + 3 * nnz
+        lane.matrix = s.jacobian + nnz
+        lane.inverse_pivots = lane.matrix + nnz
         lane.pivots = <int *>cnp.PyArray_DATA(pivots)
         while ended == RUNNING:
             if wide is not None or s.nfev % 1024 == 1023:

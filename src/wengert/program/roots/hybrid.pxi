@@ -2,20 +2,22 @@
 #
 # Up to rounding, it takes the steps of MINPACK's hybrj, or of hybrd with finite differences.  MINPACK updates factors Q
 # and R of the Jacobian.  Here the Jacobian of a small system is stored dense, and factorised for each step; that of a
-# larger system (`wide`) is factorised once, and Broyden's updates are stored beside the factors (`Updated`).  A run
-# that fails to converge, or that meets a singular matrix or a non-finite value, ends with the status LEFT: the caller
-# repeats it with SciPy.
+# larger system (`wide`) is factorised once, and Broyden's updates are stored beside the factors (`Updated`).  One solve
+# a step is enough there: the update and the next Newton correction follow from the corrections at the two points.
+# A run that fails to converge, or that meets a singular matrix or a non-finite value, ends with the status LEFT: the
+# caller repeats it with SciPy.
 #
 # References: Powell (1970), A hybrid method for nonlinear equations; Moré, Garbow and Hillstrom (1980), User guide for
 # MINPACK-1, doi:10.2172/6997568.
 
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from wengert.program.roots.linear cimport Updated
 
 cdef enum:
     AT_START, AT_COLUMN, AT_JACOBIAN, AT_TRIAL      # stages: where the equations are evaluated next
     LEFT = 2                                        # status
+    VECTORS = 8                                     # number of vectors of a run
 
 cdef double SMALL_SQUARES = 1e-280                  # smaller sums of squares may have lost digits by underflow
 
@@ -29,6 +31,7 @@ cdef struct Hybrid:
     int failures, successes, slow_steps, slow_jacobians
     Py_ssize_t accepted, nfev, column
     bint is_exact                                   # whether the Jacobian was computed at x, and not updated since
+    bint is_newton                                  # whether the step is the whole Newton step
     double radius, size, norm, length               # trust radius; norms of x, f and step
     double *x
     double *f
@@ -36,13 +39,16 @@ cdef struct Hybrid:
     double *scale
     double *gradient
     double *predicted
+    double *newton                                  # Newton corrections J^-1 f at x, and at the trial point
+    double *trial
     double *jacobian                                # its elements by rows, or its nonzeros
 
 
 cdef inline void set_memory(Py_ssize_t n, Hybrid *s, double *work) noexcept nogil:
-    """Prepare a run in a buffer of 6 n doubles and the Jacobian."""
+    """Prepare a run in a buffer of `VECTORS` n doubles and the Jacobian."""
     s.x, s.f, s.step, s.scale = work, work + n, work + 2 * n, work + 3 * n
-    s.gradient, s.predicted, s.jacobian = work + 4 * n, work + 5 * n, work + 6 * n
+    s.gradient, s.predicted, s.newton, s.trial = work + 4 * n, work + 5 * n, work + 6 * n, work + 7 * n
+    s.jacobian = work + VECTORS * n
     s.stage, s.nfev = AT_START, 0
 
 
@@ -171,7 +177,21 @@ cdef inline int with_jacobian(Py_ssize_t n, Hybrid *s, Lane *at, Updated wide, d
         s.radius = options.factor * s.size
         if s.radius == 0.0:
             s.radius = options.factor
-    return stepped(n, s, at, wide, z, width)
+    if wide is None:
+        return LEFT if correct(n, s, at) else stepped(n, s, wide, z, width)
+    memcpy(s.newton, s.f, n * sizeof(double))
+    wide.solve(s.newton)
+    return stepped(n, s, wide, z, width)
+
+
+cdef inline bint correct(Py_ssize_t n, Hybrid *s, Lane *at) noexcept nogil:
+    """Set the Newton correction of a small system; return whether the Jacobian is singular."""
+    memcpy(at.matrix, s.jacobian, n * n * sizeof(double))
+    memcpy(s.newton, s.f, n * sizeof(double))
+    if factor_lane(n, at):
+        return True
+    solve_lane(n, at, s.newton)
+    return False
 
 
 cdef inline void add_product(Py_ssize_t n, const Hybrid *s, Updated wide, const double *x, double *y,
@@ -186,24 +206,14 @@ cdef inline void add_product(Py_ssize_t n, const Hybrid *s, Updated wide, const 
             y[i] += s.jacobian[j * n + i if transposed else i * n + j] * x[j]
 
 
-cdef inline int stepped(Py_ssize_t n, Hybrid *s, Lane *at, Updated wide, double *z, Py_ssize_t width) noexcept nogil:
+cdef inline int stepped(Py_ssize_t n, Hybrid *s, Updated wide, double *z, Py_ssize_t width) noexcept nogil:
     """Set the trial point within the trust region: Powell's dogleg between the gradient and Newton's step."""
     cdef Py_ssize_t i, j
-    cdef double newton, slope, reach = 0.0, part, ratio, d
-    for i in range(n):
-        s.step[i] = s.f[i]
-    if wide is not None:
-        wide.solve(s.step)
-    else:
-        for i in range(n * n):
-            at.matrix[i] = s.jacobian[i]
-        if factor_lane(n, at):
-            return LEFT
-        solve_lane(n, at, s.step)
-    newton = scaled_norm(n, s.step, s.scale)
+    cdef double newton = scaled_norm(n, s.newton, s.scale), slope, reach = 0.0, part = 1.0, ratio, d = 0.0
     if not isfinite(newton):
         return LEFT
-    if newton > s.radius:
+    s.is_newton = not newton > s.radius
+    if not s.is_newton:
         memset(s.gradient, 0, n * sizeof(double))
         add_product(n, s, wide, s.f, s.gradient, True)
         for j in range(n):
@@ -222,11 +232,9 @@ cdef inline int stepped(Py_ssize_t n, Hybrid *s, Lane *at, Updated wide, double 
                 part = s.norm / slope * (s.norm / newton) * d
                 part += -ratio * d * d + sqrt((part - ratio) * (part - ratio) + (1 - ratio * ratio) * (1 - d * d))
                 part = ratio * (1 - d * d) / part
-        d = (1 - part) * (reach if reach < s.radius else s.radius)
-        for i in range(n):
-            s.step[i] = part * s.step[i] + (d * s.gradient[i] if slope != 0.0 else 0.0)
+        d = (1 - part) * (reach if reach < s.radius else s.radius) if slope != 0.0 else 0.0
     for i in range(n):
-        s.step[i] = -s.step[i]
+        s.step[i] = -(s.newton[i] if d == 0.0 and part == 1.0 else part * s.newton[i] + d * s.gradient[i])
         z[i * width] = s.x[i] + s.step[i]
     s.length = scaled_norm(n, s.step, s.scale)
     if s.accepted == 0 and s.length < s.radius:
@@ -240,9 +248,12 @@ cdef inline int compared(Py_ssize_t n, Hybrid *s, Lane *at, Updated wide, double
     """Accept or reject the trial point, change the radius, and update the Jacobian."""
     cdef Py_ssize_t i, j
     cdef double new, expected = 0.0, actual = -1.0, ratio = 0.0, d
-    for i in range(n):
-        s.predicted[i] = s.f[i]
-    add_product(n, s, wide, s.step, s.predicted, False)
+    cdef bint is_accepted
+    if s.is_newton:                                 # the root of the linear model
+        memset(s.predicted, 0, n * sizeof(double))
+    else:
+        memcpy(s.predicted, s.f, n * sizeof(double))
+        add_product(n, s, wide, s.step, s.predicted, False)
     new = norm(n, found, width)
     if not isfinite(new):
         return LEFT
@@ -264,7 +275,8 @@ cdef inline int compared(Py_ssize_t n, Hybrid *s, Lane *at, Updated wide, double
             s.radius = s.length / 0.5
     for i in range(n):                              # the difference from the linear model, for Broyden's update
         s.predicted[i] = found[i * width] - s.predicted[i]
-    if ratio >= 1e-4:
+    is_accepted = ratio >= 1e-4
+    if is_accepted:
         for i in range(n):
             s.x[i], s.f[i] = z[i * width], found[i * width]
         s.size, s.norm = scaled_norm(n, s.x, s.scale), new
@@ -286,11 +298,28 @@ cdef inline int compared(Py_ssize_t n, Hybrid *s, Lane *at, Updated wide, double
     for i in range(n):
         s.predicted[i] /= s.length
         s.gradient[i] = s.scale[i] * (s.scale[i] * s.step[i] / s.length)
-    if wide is None:
-        for i in range(n):
-            for j in range(n):
-                s.jacobian[i * n + j] += s.predicted[i] * s.gradient[j]
-    elif not wide.update(s.predicted, s.gradient):
-        return LEFT
     s.is_exact = False
-    return stepped(n, s, at, wide, z, width)
+    if wide is not None:
+        return stepped(n, s, wide, z, width) if updated(n, s, wide, found, is_accepted) else LEFT
+    for i in range(n):
+        for j in range(n):
+            s.jacobian[i * n + j] += s.predicted[i] * s.gradient[j]
+    return LEFT if correct(n, s, at) else stepped(n, s, wide, z, width)
+
+
+cdef inline bint updated(Py_ssize_t n, Hybrid *s, Updated wide, const double *found, bint is_accepted) noexcept nogil:
+    """Add Broyden's update u v' to the Jacobian J, and correct the Newton step; return whether that is possible.
+
+    u is the difference of `found` from the linear model f + J step, divided by the length of the step.
+    """
+    cdef Py_ssize_t i
+    memcpy(s.trial, found, n * sizeof(double))
+    wide.solve(s.trial)
+    for i in range(n):
+        s.step[i] = (s.trial[i] - (s.newton[i] + s.step[i])) / s.length     # J^-1 u
+    if not wide.update(s.predicted, s.gradient, s.step):
+        return False
+    if is_accepted:
+        memcpy(s.newton, s.trial, n * sizeof(double))
+    wide.correct(wide.rank - 1, s.newton)
+    return True

@@ -207,9 +207,9 @@ cdef class Lanes:
         options.xtol, options.maxfev, options.factor, options.difference = xtol, maxfev, factor, difference
         options.has_slopes = self.found.shape[0] > n
         if self.hybrid_work is None:
-            self.hybrid_work = np.zeros((self.width, 6 * n + n * n))
+            self.hybrid_work = np.zeros((self.width, VECTORS * n + n * n))
         for lane in range(self.width):
-            set_memory(n, &all[lane], <double *>cnp.PyArray_DATA(self.hybrid_work) + lane * (6 * n + n * n))
+            set_memory(n, &all[lane], <double *>cnp.PyArray_DATA(self.hybrid_work) + lane * (VECTORS * n + n * n))
         next = self.start_all(count, shared, given, k, z)
         while True:
             if self.has_failed_guard():

@@ -65,7 +65,8 @@ cdef class Updated:
     cdef Py_ssize_t group_end(self, Py_ssize_t k) noexcept nogil
     cdef void add_product(self, const double *x, double *y, bint transposed) noexcept nogil
     cdef void solve(self, double *b) noexcept nogil
-    cdef bint update(self, const double *u, const double *v) noexcept nogil
+    cdef void correct(self, Py_ssize_t k, double *b) noexcept nogil
+    cdef bint update(self, const double *u, const double *v, const double *solved) noexcept nogil
 
 
 cdef inline int small_factor(int n, double *a, int *p) noexcept nogil:
@@ -136,32 +137,43 @@ cdef inline void narrow_solve(int n, int below, int above, const double *a, cons
                               bint transposed) noexcept nogil:
     """Solve with the factors of `narrow_factor` in place."""
     cdef int i, k, skew = below + above, width = 2 * below + above + 1
-    cdef double x
+    cdef double x = b[0], y, inverse    # x is the element that the next row needs, which is in a register
     cdef const double *pivot
     if not transposed:
         for k in range(n):
-            pivot, x = a + k * width + skew, b[p[k] - 1]
-            b[p[k] - 1] = b[k]
-            b[k] = x
-            for i in range(1, min(below, n - 1 - k) + 1):
-                b[k + i] -= x * pivot[i]
-        for k in range(n - 1, -1, -1):
             pivot = a + k * width + skew
-            x = b[k] = b[k] * pivot[0]
-            for i in range(1, min(skew, k) + 1):
+            if p[k] - 1 != k:
+                x, b[p[k] - 1] = b[p[k] - 1], x
+            b[k] = x
+            for i in range(2, min(below, n - 1 - k) + 1):
+                b[k + i] -= x * pivot[i]
+            if k < n - 1:
+                x = b[k + 1] - x * pivot[1] if below else b[k + 1]
+        x *= a[(n - 1) * width + skew]
+        for k in range(n - 1, -1, -1):
+            pivot, b[k] = a + k * width + skew, x
+            for i in range(2, min(skew, k) + 1):
                 b[k - i] -= x * pivot[-i]
+            if k:
+                inverse = pivot[-width]
+                x = b[k - 1] * inverse - x * (pivot[-1] * inverse) if skew else b[k - 1] * inverse
         return
     for k in range(n):
-        pivot, x = a + k * width + skew, b[k]
-        for i in range(min(skew, k), 0, -1):
-            x -= pivot[-i] * b[k - i]
-        b[k] = x * pivot[0]
+        pivot = a + k * width + skew
+        y = b[k]
+        for i in range(min(skew, k), 1, -1):
+            y -= pivot[-i] * b[k - i]
+        x = y * pivot[0] - (pivot[-1] * pivot[0]) * x if k and skew else y * pivot[0]
+        b[k] = x
+    x = 0.0
     for k in range(n - 1, -1, -1):
-        pivot, x = a + k * width + skew, b[k]
-        for i in range(1, min(below, n - 1 - k) + 1):
-            x -= pivot[i] * b[k + i]
-        b[k] = b[p[k] - 1]
-        b[p[k] - 1] = x
+        pivot, y = a + k * width + skew, b[k]
+        for i in range(min(below, n - 1 - k), 1, -1):
+            y -= pivot[i] * b[k + i]
+        x = y - pivot[1] * x if below and k < n - 1 else y
+        if p[k] - 1 != k:
+            x, b[p[k] - 1] = b[p[k] - 1], x
+        b[k] = x
 
 
 cdef inline void small_solve(int n, const double *a, const int *p, double *b, bint transposed) noexcept nogil:

@@ -381,21 +381,25 @@ cdef class Updated:
             add_multiple(n, dot(n, right + k * n, x), left + k * n, y)
 
     cdef void solve(self, double *b) noexcept nogil:
-        cdef Py_ssize_t k, n = self.n
+        cdef Py_ssize_t k
         self.lu.solve(b, False)
         for k in range(self.rank):
-            add_multiple(n, -dot(n, self.right + k * n, b) * self.inverse[k], self.solved + k * n, b)
+            self.correct(k, b)
 
-    cdef bint update(self, const double *u, const double *v) noexcept nogil:
-        """Add the outer product of u and v; return whether there is memory for it, and the sum is regular."""
+    cdef void correct(self, Py_ssize_t k, double *b) noexcept nogil:
+        """Solve with product k, given the solution without it."""
+        cdef Py_ssize_t n = self.n
+        add_multiple(n, -dot(n, self.right + k * n, b) * self.inverse[k], self.solved + k * n, b)
+
+    cdef bint update(self, const double *u, const double *v, const double *solved) noexcept nogil:
+        """Add the outer product of u and v, given the solution for u; return whether it fits and the sum is regular."""
         cdef Py_ssize_t n = self.n, place = self.rank * n
         cdef double divisor
         if self.rank == MAX_UPDATES:
             return False
         memcpy(self.left + place, u, n * sizeof(double))
         memcpy(self.right + place, v, n * sizeof(double))
-        memcpy(self.solved + place, u, n * sizeof(double))
-        self.solve(self.solved + place)
+        memcpy(self.solved + place, solved, n * sizeof(double))
         divisor = 1.0 + dot(n, v, self.solved + place)
         if not isfinite(divisor) or divisor == 0.0:
             return False

@@ -59,14 +59,14 @@ cdef int set_result(Workspace w, PythonStep step, y) except -1:
     cdef Layout layout = step.y.layout
     cdef Allocation alloc = step.y.alloc
     cdef cnp.ndarray array
-    if np.shape(y) != layout.shape or np.asarray(y).dtype != layout.dtype:
+    cdef bint is_fit = type(y) is np.ndarray and fits(y, layout)
+    if not is_fit and (np.shape(y) != layout.shape or np.asarray(y).dtype != layout.dtype):
         raise GuardError(f"{step.compute!r} returned {np.asarray(y).dtype} of shape {np.shape(y)}; "
                          f"the recorded path needs {layout.dtype} of shape {layout.shape}")
     if step.is_native:
         array_at(w.space.where[step.y.where], layout, w)[...] = y
         return 0
-    if (type(y) is np.ndarray and fits(y, layout) and owns_memory(y)
-            and cnp.PyArray_ISWRITEABLE(y) and Py_REFCNT(y) == 1):
+    if is_fit and owns_memory(y) and cnp.PyArray_ISWRITEABLE(y) and Py_REFCNT(y) == 1:
         array = y
     else:
         array = copied(y, layout)
