@@ -1,6 +1,7 @@
 """Forms of code that published packages use: proxies, modules and options that simple functions do not have."""
 
 import abc
+import collections
 import copy
 import functools
 import importlib
@@ -160,6 +161,82 @@ for derivative in (wg.grad(f), wg.grad(wg.compile(f))):
 
 def test_imports_of_scipy_in_functions_load_it_when_they_run():
     subprocess.run([sys.executable, "-c", IMPORTING], check=True)
+
+
+class Norms:
+    """A mixin; it has objects of its own, too."""
+
+    scale = 2.0
+
+    def parts(self):
+        return [3.0, 4.0]
+
+    def squares(self):
+        return self.scale * np.sum(np.square(self.parts()))
+
+
+class NormArray(np.ndarray, Norms):
+    def __new__(cls, x):
+        return np.asarray(x).view(cls)
+
+    def parts(self):
+        return np.asarray(self)
+
+
+class NormTuple(tuple, Norms):
+    def parts(self):
+        return np.array(self)
+
+
+class NormPair(collections.namedtuple("Pair", "first second"), Norms):
+    parts = NormTuple.parts
+
+
+class NormList(list, Norms):
+    parts = NormTuple.parts
+
+
+class NormDict(dict, Norms):
+    def parts(self):
+        return np.array(list(self.values()))
+
+
+class NormSlots(Norms):
+    __slots__ = "x"
+
+    def __init__(self, x):
+        self.x = x
+
+    def parts(self):
+        return np.array(self.x)
+
+
+#: how each class is made of two numbers
+NORMS = {
+    NormArray: NormArray,
+    NormTuple: NormTuple,
+    NormPair: lambda x: NormPair(*x),
+    NormList: NormList,
+    NormDict: lambda x: NormDict(enumerate(x)),
+    NormSlots: NormSlots,
+}
+
+
+@pytest.mark.parametrize("prepared", [lambda f: f, wg.compile])
+@pytest.mark.parametrize("kind", NORMS, ids=lambda kind: kind.__name__)
+def test_mixins_of_classes_with_a_memory_layout_are_followed(kind, prepared):
+    make, alone = NORMS[kind], Norms()
+
+    def f(x):
+        alone.scale = x[0]
+        return make(x).squares() + alone.squares() * x[1]
+
+    before, after = (wg.grad(prepared(lambda x: Norms().squares() * x[0])) for _ in range(2))
+    x = np.array([2.0, 3.0])
+    np.testing.assert_array_equal(before(x), [50.0, 0.0])
+    for _ in range(2):
+        np.testing.assert_allclose(wg.grad(prepared(f))(x), 4.0 * x + [75.0, 50.0])
+    np.testing.assert_array_equal(after(x), [50.0, 0.0])
 
 
 @pytest.mark.parametrize("reference", [REFERENCE, LENGTH])

@@ -45,8 +45,10 @@ from wengert.core.rebind.proxies import (
     ClassAttribute,
     ClassDescriptor,
     has_data_descriptor,
+    is_mixin,
     leaf_of,
     make_proxy_class,
+    note_mixins,
     share,
 )
 from wengert.core.rebind.registration import (
@@ -237,6 +239,9 @@ class Plan(Inspected):
         self.changed.update(dict.fromkeys(self.lazy, self.when_called))
         fresh = []
         classes = [value for value in nodes if isinstance(value, type)]
+        for cls in classes:
+            if id(cls) in self.changed:
+                note_mixins(cls)
         for cls in classes:
             self.enter_proxy_class(cls, fresh)
         for cls, methods, attributes in fresh:  # all exist now, so methods may hold instances of any of them
@@ -475,7 +480,7 @@ class Plan(Inspected):
             self.enter_proxy_class(base, fresh)
         bases = [cls, *(self.changed[id(base)] for base in cls.__bases__ if id(base) in self.changed)]
         bases += array_bases if is_array_class(cls) else []
-        recipe = [[*map(id, bases)]]  # ids, since proxy classes compare equal to their originals
+        recipe = [[*map(id, bases)], is_mixin(cls)]  # ids, since proxy classes compare equal to their originals
         methods, attributes = self.replaced_methods(cls), self.class_attributes(cls)
         for name, value in methods:
             parts = () if type(value) is types.FunctionType else parts_of(value)

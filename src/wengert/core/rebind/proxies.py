@@ -27,14 +27,17 @@ __all__ = [
     "ClassAttribute",
     "ClassDescriptor",
     "has_data_descriptor",
+    "is_mixin",
     "leaf_of",
     "make_proxy_class",
+    "note_mixins",
     "original",
     "share",
     "share_tuple",
 ]
 
 _checks_in_progress = set()  # subclass checks as (id of the proxy class, id of the subclass, thread)
+_mixins = set()  # ids of plain classes that are bases of classes with a memory layout of their own
 _live_proxies = weakref.WeakValueDictionary()  # id(object) -> its proxy; ids may be reused, so `__dict__` is compared
 
 
@@ -106,7 +109,7 @@ def make_proxy_class(cls, bases, /, **body):
         body["_wengert_whole"] = property(_member_of)
     if cls.__eq__ is object.__eq__:
         body |= {"__eq__": is_same, "__hash__": hash_of if cls.__hash__ is object.__hash__ else cls.__hash__}
-    if is_plain_object(cls):
+    if is_plain_object(cls) and not is_mixin(cls):
         bases = bases if any(issubclass(base, Sharing) for base in bases) else [*bases, Sharing]
     kind = _proxy_meta(type(cls))
     if not has_subclass_hook(cls):
@@ -118,6 +121,19 @@ def make_proxy_class(cls, bases, /, **body):
     except TypeError:  # the layouts differ, for example because a base such as abc.ABC has empty slots
         new = kind(cls.__name__, (_hook_filter(), *bases), body)
     return new
+
+
+def note_mixins(cls):
+    """Keep the proxy classes of the bases of `cls` free of slots if its instances have a memory layout of their own.
+
+    A class can inherit one layout only. Subclasses of `numpy.ndarray` or `tuple`, and classes with slots, have one.
+    """
+    if not is_plain_object(cls):
+        _mixins.update(id(base) for base in cls.__mro__ if is_plain_object(base))
+
+
+def is_mixin(cls):
+    return id(cls) in _mixins
 
 
 def _class_of(cls, proxy):
