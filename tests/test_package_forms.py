@@ -239,6 +239,35 @@ def test_mixins_of_classes_with_a_memory_layout_are_followed(kind, prepared):
     np.testing.assert_array_equal(after(x), [50.0, 0.0])
 
 
+class Delegating:
+    """Reads a module from a class attribute."""
+
+    @classmethod
+    def of_class(cls, x):
+        return cls._module.doubled(x)
+
+    def of_object(self, x):
+        return self._module.doubled(x)
+
+
+class Delegated(Delegating):
+    _module = module("package_form_delegate", doubled=double)
+
+
+class Delegate(Delegating):
+    def __init__(self, made):
+        self._module = made
+
+
+@pytest.mark.parametrize("prepared", [lambda f: f, wg.compile])
+def test_modules_in_attributes_of_classes_and_objects_are_followed(prepared, monkeypatch):
+    held = Delegate(Delegated._module)
+    f = prepared(lambda x: Delegated.of_class(x) + Delegated().of_object(x) + held.of_object(x))
+    np.testing.assert_allclose(wg.jacobian(f)(X), 6.0 * np.eye(3))
+    monkeypatch.setattr(Delegated, "_module", module("package_form_other", doubled=lambda x: double(x) + x))
+    np.testing.assert_allclose(wg.jacobian(f)(X), 8.0 * np.eye(3))
+
+
 @pytest.mark.parametrize("reference", [REFERENCE, LENGTH])
 def test_the_left_operand_of_equal_classes_has_precedence(reference):
     powers = []

@@ -26,6 +26,8 @@ MAX_BATCH_ELEMENTS = 1 << 17
 #: Minimum number of directions in a batch, even if its arrays are larger.
 MIN_BATCH_WIDTH = 16
 
+_FLOAT = np.dtype(float)
+
 
 class Swept(Program):
     """A derivative in many directions: the program of one direction, batched, and run one batch at a time.
@@ -218,7 +220,7 @@ class Stacked(Swept):
     def __init__(self, program, argnums, is_symmetric, name, by_rows, at_once=None):
         super().__init__(program, argnums, by_rows, name, at_once=at_once)
         self._is_symmetric = is_symmetric
-        self._is_whole = self._chunks == 1 and self._entries == self._dtype == float
+        self._is_whole = self._chunks == 1 and self._entries == self._dtype == _FLOAT
 
     def _check_parts(self, verifier):
         super()._check_parts(verifier)

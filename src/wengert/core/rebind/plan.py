@@ -56,7 +56,6 @@ from wengert.core.rebind.registration import (
     array_bases,
     constant,
     holds_module,
-    is_class_held,
     is_constant,
     is_copying,
     is_deferred,
@@ -516,7 +515,7 @@ class Plan(Inspected):
             if (kind := type(value)) not in INERT
             and kind not in METHOD_TYPES
             and not name.startswith("__")
-            and (self.is_replaced_part(value) or is_class_held(value))
+            and (self.is_replaced_part(value) or is_held_live(value))
         ]
 
     def is_replaced_part(self, value):

@@ -8,7 +8,15 @@ from __future__ import annotations
 import functools
 import types
 
-from wengert.core.rebind.follow import REGISTERED, WRAPPERS, is_followed, is_plain_object, is_seen_whole, module_reads
+from wengert.core.rebind.follow import (
+    REGISTERED,
+    WRAPPERS,
+    is_followed,
+    is_followed_module,
+    is_plain_object,
+    is_seen_whole,
+    module_reads,
+)
 from wengert.core.rebind.identity import refer
 from wengert.core.rebind.modules import ModuleProxy
 from wengert.core.rebind.plan import Plan
@@ -258,4 +266,4 @@ class OperandPlan(Plan):
 
     def is_built(self, value) -> bool:
         """Return whether `build` replaces the value of an attribute."""
-        return id(value) in REGISTERED or id(value) in self.changed
+        return id(value) in REGISTERED or id(value) in self.changed or is_followed_module(value)
