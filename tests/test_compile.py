@@ -611,6 +611,29 @@ def test_calls_that_all_differ_are_recorded_ever_more_rarely():
     assert [recordings_after(level) for level in (0.05, 0.15, 0.25)] == [9, 10, 11]
 
 
+@pytest.mark.parametrize("prepared", [lambda f: f, wg.grad])
+def test_large_masks_that_vary_are_recorded_once_before_a_pause(prepared):
+    def f(u, level):
+        return np.sum(u[u > level] ** 2)
+
+    g = prepared(wg.compile(f))
+    u, levels = np.linspace(0.0, 1.0, 1000), np.linspace(0.0, 0.9, 12)
+    found = []
+    with pytest.warns(wg.CompileWarning, match="3 recordings for 0 replays"):
+        for level in levels:
+            np.testing.assert_allclose(g(u, level), prepared(f)(u, level), rtol=1e-14)
+            found.append(g._budget.recordings)
+    assert found == [1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 3]
+
+
+def test_large_masks_that_stay_are_replayed():
+    g = wg.compile(lambda u, level: np.sum(u[u > level] ** 2))
+    u = np.linspace(0.0, 1.0, 1000)
+    for level in (0.5, 0.5, 0.2, 0.2, 0.7, 0.7):
+        g(u, level)
+    assert g._budget.recordings == 3
+
+
 def test_limit_of_recordings_grows_with_replays():
     g = wg.compile(lambda u, n: u * n)
     with warnings.catch_warnings():

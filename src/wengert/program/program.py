@@ -138,6 +138,10 @@ class Program(Runner):
         """The VM, if a call is one run that yields the result as its first output; else None."""
         return self._vm
 
+    def _guard_size(self, index: int) -> int:
+        """Return the number of elements that a guard, given by the index that an attempt returns, compares."""
+        return np.size(self._vm.guards[index][0])
+
     @property
     def _vm(self) -> Machine:
         """The VM for this program, built on first use."""

@@ -193,6 +193,9 @@ class CombinedProgram(Program):
             found.append(y[0])
         return self._combined(found, out)
 
+    def _guard_size(self, index):
+        return 0  # of which part the guard is, is unknown
+
     _operation_count = property(lambda self: sum(part._operation_count for part in self._parts))
     _estimated_time = property(lambda self: sum(part._estimated_time for part in self._parts))
     _workspace_bytes = property(lambda self: sum(part._workspace_bytes for part in self._parts))

@@ -45,6 +45,15 @@ class Budget:
         self._idle = self._idle + 1 if replays == self._seen else 1
         self._seen = replays
         self.recordings += 1
+        self._set_pause()
+
+    def expect_no_replays(self) -> None:
+        """Pause as after `MAX_IDLE_TRACES` recordings without a replay."""
+        if self._idle < MAX_IDLE_TRACES:
+            self._idle = MAX_IDLE_TRACES
+            self._set_pause()
+
+    def _set_pause(self):
         self._pause = self._left = 2 ** (self._idle - MAX_IDLE_TRACES + 1) if self._idle >= MAX_IDLE_TRACES else 0
 
     def allows(self, replays: int, in_derivative: bool) -> bool:

@@ -87,6 +87,9 @@ _OTHER_VALUE = (
 )
 
 
+#: elements of a mask or another array computed from the arguments that is unlikely to be the same at another call
+MIN_VARYING_SIZE = 256
+
 #: attributes that a compiled operator copies at once
 _NAMES = "__module__", "__name__", "__qualname__"
 
@@ -481,7 +484,8 @@ class Compiled(Checked):
                     y = path.program._try_execute(leaves)
                 except FAILURES:
                     continue
-                if type(y) is not list:  # the index of a failed guard
+                if type(y) is not list:
+                    path.failed = y  # the index of a guard
                     continue
                 self._replays += 1
                 path.calls += 1
@@ -503,6 +507,8 @@ class Compiled(Checked):
                     continue  # another thread changed the tables
                 if full in table.refused:
                     return None
+                if paths and _is_recorded_in_vain(paths[0]):
+                    self._budget.expect_no_replays()
                 if not self._may_record(reading.in_derivative):
                     if self._budget.is_low and not reading.in_derivative:
                         # paths that no call has taken only delay further calls by their guards
@@ -737,6 +743,11 @@ class CompiledBatch(Compiled):
 
 for _cls in (Compiled, CompiledBatch):
     _cls.__doc__ = _Documentation(_cls.__doc__)  # type: ignore[assignment]
+
+
+def _is_recorded_in_vain(path):
+    """Return whether a path has not been replayed, and expects a large array of discrete values, such as a mask."""
+    return not path.calls and path.failed >= 0 and path.program._guard_size(path.failed) >= MIN_VARYING_SIZE
 
 
 def _is_unknown(y):

@@ -42,15 +42,17 @@ cdef class Path:
     """A specialised program, its number of replays, and the number of the call at which it is next compared with f.
 
     `switch` is the number of the call at which another form of the program takes over, see `replaced`.
+    `failed` is the index of the guard that failed last, or -1.
     `rounding` is the largest difference from f, in units in the last place, that was identified as rounding.
     """
 
     cdef readonly object program
-    cdef public Py_ssize_t calls, due, switch
+    cdef public Py_ssize_t calls, due, switch, failed
     cdef public double rounding
 
     def __init__(self, program, Py_ssize_t due):
         self.program, self.switch = program, NEVER if program._later is None else program._later[0]
+        self.failed = -1
         self.set_due(due)
 
     def set_due(self, Py_ssize_t due):
@@ -210,6 +212,7 @@ cdef class Caller(Vectored):
                     self._replays += 1
                     return y
                 failed = route.path  # a guard of the program failed
+                failed.failed = y
             if out is not None:
                 kwargs["out"] = out
         return self._call(args, kwargs, failed)

@@ -206,7 +206,8 @@ cdef class Machine(Run):
     cdef char *free                 # free part of the current arena block
     cdef size_t left                # its size in bytes
     cdef list python                # by VM instruction: the Python step, or None
-    cdef list allocs, constants, guards
+    cdef list allocs, constants
+    cdef readonly list guards
     cdef list seen                  # allocations visible to users: inputs, constants, outputs
     cdef list passing               # allocations that belong to one run
     cdef list inputs, outputs       # Values
