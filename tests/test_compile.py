@@ -618,12 +618,15 @@ def test_large_masks_that_vary_are_recorded_once_before_a_pause(prepared):
 
     g = prepared(wg.compile(f))
     u, levels = np.linspace(0.0, 1.0, 1000), np.linspace(0.0, 0.9, 12)
-    found = []
+
+    def recordings_after(level):
+        np.testing.assert_allclose(g(u, level), prepared(f)(u, level), rtol=1e-14)
+        return g._budget.recordings
+
     with pytest.warns(wg.CompileWarning, match="3 recordings for 0 replays"):
-        for level in levels:
-            np.testing.assert_allclose(g(u, level), prepared(f)(u, level), rtol=1e-14)
-            found.append(g._budget.recordings)
+        found = [recordings_after(level) for level in levels]
     assert found == [1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 3]
+    assert g.paths == 0
 
 
 def test_large_masks_that_stay_are_replayed():

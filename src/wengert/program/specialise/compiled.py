@@ -507,8 +507,10 @@ class Compiled(Checked):
                     continue  # another thread changed the tables
                 if full in table.refused:
                     return None
-                if paths and _is_recorded_in_vain(paths[0]):
+                if paths and _is_recorded_in_vain(paths[0]) and not reading.in_derivative:
                     self._budget.expect_no_replays()
+                    table.paths[full] = paths = paths[1:]  # its guard would delay further calls
+                    self._route = None
                 if not self._may_record(reading.in_derivative):
                     if self._budget.is_low and not reading.in_derivative:
                         # paths that no call has taken only delay further calls by their guards
