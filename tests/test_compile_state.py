@@ -381,6 +381,22 @@ def warns_if_negative(x):
     return np.sum(np.exp(x))
 
 
+@pytest.mark.parametrize("action", ["default", "always", "ignore"])
+def test_functions_that_warn_are_replayed(action):
+    compiled = wg.compile(warns_if_negative)
+    x = np.array([-1.0, 2.0])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter(action)
+        for shift in range(3):
+            np.testing.assert_allclose(wg.grad(compiled)(x - shift), np.exp(x - shift))
+    assert {str(each.message) for each in caught} == ({"negative"} if action != "ignore" else set())
+    assert wg.grad(compiled).paths == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeWarning, match="negative"):
+            wg.grad(wg.compile(warns_if_negative))(x)
+
+
 def leaves(x):
     if x[0] > 1e6:
         exit(1)

@@ -29,8 +29,8 @@ from wengert.features import home_of, is_made_in_python
 PURE = frozenset(
     "numpy scipy numba wengert math cmath operator _operator itertools functools _functools collections _collections "
     "_collections_abc abc _abc typing types enum dataclasses copy copyreg numbers fractions statistics _statistics "
-    "warnings bisect _bisect heapq _heapq contextlib string _string re _sre reprlib keyword textwrap builtins "
-    "inspect logging _weakrefset _sitebuiltins array_api_compat array_api_extra".split()
+    "warnings _warnings bisect _bisect heapq _heapq contextlib string _string re _sre reprlib keyword textwrap "
+    "builtins inspect logging _weakrefset _sitebuiltins array_api_compat array_api_extra".split()
 )
 
 #: packages that may be loaded from a development tree instead of site-packages
