@@ -397,6 +397,125 @@ def test_functions_that_warn_are_replayed(action):
             wg.grad(wg.compile(warns_if_negative))(x)
 
 
+class Kept:
+    """Holds a table that a function makes at its first call."""
+
+    __slots__ = "__dict__", "slot"
+
+    def __init__(self):
+        self.attribute = self.slot = None
+        self.items, self.names, self.pair = [None] * 100, {}, ()
+
+    def of_attribute(self):
+        if self.attribute is None:
+            self.attribute = np.linspace(0.0, 1.0, 3)
+        return self.attribute
+
+    def of_slot(self):
+        if self.slot is None:
+            self.slot = np.linspace(0.0, 1.0, 3)
+        return self.slot
+
+    def of_list(self):
+        if self.items[50] is None:
+            self.items[50] = np.linspace(0.0, 1.0, 3)
+        return self.items[50]
+
+    def of_dict(self):
+        return self.names.setdefault("table", np.linspace(0.0, 1.0, 3))
+
+    def of_tuple(self):
+        if not self.pair:
+            self.pair = 1, np.linspace(0.0, 1.0, 3)
+        return self.pair[1]
+
+
+table = scale = step = owner = None
+
+
+def of_global():
+    global table
+    if table is None:
+        table = np.linspace(0.0, 1.0, 3)
+    return table
+
+
+MADE_ONCE = [*(getattr(Kept(), name) for name in dir(Kept) if name.startswith("of_")), of_global]
+
+
+@pytest.mark.parametrize("made", MADE_ONCE, ids=lambda made: made.__name__)
+def test_arrays_made_at_the_first_call_are_watched(made):
+    def f(x):
+        return np.sum(made() * x**2)
+
+    g, x = wg.grad(wg.compile(f)), np.array([1.0, 2.0, 3.0])
+    for _ in range(3):
+        np.testing.assert_allclose(g(x), 2.0 * np.linspace(0.0, 1.0, 3) * x)
+    assert g.paths
+    made()[:] = 5.0
+    np.testing.assert_allclose(g(x), 10.0 * x)
+    made()[1] = -1.0
+    np.testing.assert_allclose(g(x), 2.0 * np.array([5.0, -1.0, 5.0]) * x)
+
+
+def fills_once(x):
+    global scale
+    if scale is None:
+        scale = 3.0
+    return scale * np.sum(x**2)
+
+
+def chooses(x):
+    global step
+    step = "small" if x.size < 5 else "large"
+    return np.sum(x**2) * (2.0 if step == "small" else 3.0)
+
+
+@pytest.mark.parametrize(("f", "factor"), [(fills_once, 6.0), (chooses, 4.0)])
+def test_globals_that_keep_their_values_may_be_assigned(f, factor):
+    g, x = wg.grad(wg.compile(f)), np.array([1.0, 2.0, 3.0])
+    for _ in range(4):
+        np.testing.assert_allclose(g(x), factor * x)
+    assert g.paths == 1
+
+
+def test_new_values_of_assigned_globals_are_used():
+    global scale
+    g, x = wg.grad(wg.compile(fills_once)), np.array([1.0, 2.0, 3.0])
+    for value, factor in ((None, 6.0), (5.0, 10.0), (None, 6.0)):
+        scale = value
+        for _ in range(3):
+            np.testing.assert_allclose(g(x), factor * x)
+
+
+def counts(x):
+    global step
+    step = (step if type(step) is int else 0) + 1
+    return np.sum(x**2)
+
+
+class Owner:
+    scale = 3.0
+
+    def sets_owner(self, x):
+        global owner
+        owner = self
+        return self.scale * np.sum(x**2)
+
+
+only = Owner()
+
+
+@pytest.mark.parametrize("f", [counts, lambda x: only.sets_owner(x)], ids=["counts", "sets_owner"])
+def test_functions_that_change_a_global_run_uncompiled(f):
+    g, x = wg.compile(f), np.array([1.0, 2.0, 3.0])
+    with pytest.warns(wg.CompileWarning, match="a replay would skip"):
+        found = [g(x) for _ in range(5)]
+    assert found == [f(x)] * 5
+    assert g.paths == 0
+    assert owner in (only, None)
+
+
 def leaves(x):
     if x[0] > 1e6:
         exit(1)

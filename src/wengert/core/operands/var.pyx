@@ -456,6 +456,14 @@ def is_scalar(x):
     return is_scalar_var(x) or type(x) is FloatVar or (type(x) is ArrayVar and (<ArrayVar>x).scalar)
 
 
+cdef object array_of_clean(ArrayVar x):
+    """Return the array for which an operand stands if it carries no derivative, else the operand.
+
+    Arrays that a function makes within a derivative, and keeps, stay operands when the derivative has ended.
+    """
+    return x if x.scalar or is_live(x.buffer) else x.v
+
+
 cpdef object value_of(x):
     """Return the plain value of an operand: a NumPy scalar, or the array itself (not a copy)."""
     if type(x) is ScalarVar:

@@ -37,7 +37,7 @@ from wengert.core.rebind.rebind import rebound, with_own_copies
 from wengert.core.rebind.registration import running_plan
 from wengert.core.rebind.stubs import reaches_more_than
 from wengert.program.ir.identity import Same
-from wengert.program.tracing.environment import StateGuards
+from wengert.program.tracing.environment import ABSENT, StateGuards
 from wengert.program.tracing.observer import Observer, Watch
 from wengert.program.tracing.operand_plan import OperandPlan, raise_not_seen, unchanged
 from wengert.program.tracing.purity import reads_by_name, why_impure, writes_log
@@ -171,6 +171,7 @@ class Captures:
         self.trusted: list = []
         self.steady: frozenset = frozenset()  # ids of cached functions whose results depend only on their arguments
         self.kept: list = []
+        self.assigned: list = []  # pairs (namespace, name) of the globals that the code assigns
         self.is_outdated = False  # has the run of f filled a cache with objects that were not scanned?
         self.reached: Any = None  # result of `Plan.reached`, until the first run
         self.shelves: list = []  # pairs (place, container) for containers that are not data
@@ -200,7 +201,7 @@ class Captures:
             root, self.reached[0], lowered if in_derivative else unchanged, self.constant, ran=self.ran, limit=limit
         )
         self.effect, self.doubts, self.codes, self.is_dynamic = scan.effect, scan.doubts, scan.codes, scan.is_dynamic
-        self.trusted, self.kept = scan.trusted, scan.kept
+        self.trusted, self.kept, self.assigned = scan.trusted, scan.kept, [*scan.assigned.values()]
         self.steady = frozenset(key for key, (_, _, is_steady) in scan.cached.items() if is_steady)
         self.shelves = [pair for pair in scan.watched.values() if issubclass(type(pair[1]), _SHELVES)]
         held = [value for (_, name), (_, value) in scan.watched.items() if not str(name).startswith("__")]
@@ -397,6 +398,7 @@ class _CheckedCall:
         self._originals = () if captures.pins else copies.originals
         self._new = new
         self._shelves = shelves
+        self._assigned = captures.assigned
         self._f, self._swaps = captures.root if captures.is_bare else copies.run, {}
         if captures.others:
             self._f, others = copies.run.func, copies.run.args
@@ -410,6 +412,7 @@ class _CheckedCall:
             args, kwargs = mapped((args, kwargs), lambda x: self._swaps.get(Same(x), x))
         lent = (*self._new, *args, *kwargs.values())
         contents = [*map(_items, self._shelves)]
+        globals_before = [space.get(name, ABSENT) for space, name in self._assigned]
         forms = [*map(item_ids, lent)], [*map(_ids_of_items, contents)]
         copies, f = self._copies, self._f
         if len(args) + len(kwargs) > 1 or type(self._original) is not types.FunctionType:
@@ -425,12 +428,27 @@ class _CheckedCall:
                 y = f(*args, **kwargs)
         finally:
             running_plan.reset(token)
+            has_assigned = self._put_back(globals_before)
+        if has_assigned:
+            raise NotReplayable(effect("it assigns a global"))
         for space, held in copies.spaces:
             if space.keys() != held.keys() or any(space[name] is not held[name] for name in held):
                 raise NotReplayable(effect("it sets attributes of an object that it did not create"))
         if ([*map(item_ids, lent)], [_ids_of_items(_items(shelf)) for shelf in self._shelves]) != forms:
             raise NotReplayable(effect("it changes a list, dict or other container that it did not create"))
         return y
+
+    def _put_back(self, values):
+        """Give assigned globals the values that they had, since new ones may be traced; return whether any differs."""
+        found = False
+        for (space, name), value in zip(self._assigned, values):
+            if space.get(name, ABSENT) is not value:
+                found = True
+                if value is ABSENT:
+                    del space[name]
+                else:
+                    space[name] = value
+        return found
 
 
 def _items(shelf):

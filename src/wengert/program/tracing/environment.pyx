@@ -14,6 +14,8 @@ from cpython.object cimport PyObject, Py_TYPE
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.string cimport memcmp
 
+from wengert.core.operands.var cimport ArrayVar, array_of_clean
+
 import collections
 import types
 
@@ -49,6 +51,11 @@ cpdef enum Contents:
     BY_LENGTH, BY_KEYS, BY_ITEMS, BY_PAIRS, BY_OBJECTS, BY_ARRAY, BY_BYTES
 
 
+cpdef object without_operand(value):
+    """Return a value, or the array for which it stands as an operand without a derivative."""
+    return array_of_clean(<ArrayVar>value) if type(value) is ArrayVar else value
+
+
 cdef class Place:
     """A location of a value: the item `name` of a dict, tuple or list, a cell, or the result of ``get()``.
 
@@ -82,15 +89,15 @@ cdef class Place:
         elif self.way == CLASS:
             found = PyDict_GetItemWithError(<object>(<PyTypeObject *><PyObject *>self.holder).tp_dict, self.name)
         elif self.get is not None:
-            return self.get()
+            return without_operand(self.get())
         elif isinstance(self.holder, tuple):
-            return tuple.__getitem__(self.holder, self.name)
+            return without_operand(tuple.__getitem__(self.holder, self.name))
         else:
             try:
-                return self.holder[self.name]
+                return without_operand(self.holder[self.name])
             except LookupError:
                 return absent
-        return absent if found == NULL else <object>found
+        return absent if found == NULL else without_operand(<object>found)
 
 
 cdef class StateGuards:

@@ -46,7 +46,7 @@ from wengert.core.rebind.relocate import line_tables
 from wengert.core.rebind.rename import read
 from wengert.core.rebind.tables import TABLES
 from wengert.features import home_of, is_made_in_python, knows_bytecode
-from wengert.program.tracing.environment import ABSENT, Contents, Place
+from wengert.program.tracing.environment import ABSENT, Contents, Place, without_operand
 from wengert.program.tracing.purity import (
     ATOMS,
     DYNAMIC_NAMES,
@@ -176,7 +176,7 @@ class Scan:
             known = len(self.loaded), len(self.stored), self.is_dynamic
             self.places, self.watched, self.sizes = {}, {}, {}
             self.functions, self.objects, self.contents, self.doubts = [], [], [], []
-            self.codes, self.effect, self.kept = {}, None, []
+            self.codes, self.effect, self.kept, self.assigned = {}, None, [], {}
             self.held, self.waiting, self.looked = {id(each): each for each in self.constants}, [], {}
             self.is_inside = False  # within an object of a pure package
             self.is_open = False  # reached through an object that is not copied
@@ -205,6 +205,7 @@ class Scan:
 
     def enter(self, value):
         """Queue an object unless it was visited."""
+        value = without_operand(value)
         kind = type(value)
         self.is_dynamic |= is_dynamic(value) or kind is operator.attrgetter or kind is operator.methodcaller
         if kind is np.ufunc:
@@ -261,6 +262,22 @@ class Scan:
         origin, self.origin = self.origin, variable
         self.look(holder, name, True)
         self.origin = origin
+
+    def look_at_assigned(self, space, name):
+        """Watch a global that code assigns, such as an object made at first use: a run that changes it has an effect.
+
+        It is compared by identity rather than read as an operand, because the code may read what it has assigned.
+        """
+        place = Place(space, name)
+        if place.key in self.assigned:
+            return
+        self.assigned[place.key] = space, name
+        self.looked[place.key] = space
+        self.places.pop(place.key, None)
+        value = place.read()
+        self.watched[place.key] = place, value
+        if value is not ABSENT:
+            self.enter(value)
 
     # -- by type
 
@@ -359,9 +376,10 @@ class Scan:
         self.codes.update((code_key(code), code) for code in codes_in(f.__code__))
         self.functions.append((f, f.__code__, f.__defaults__, f.__kwdefaults__))
         written = info.written.intersection(f.__code__.co_freevars)
-        for name in (*info.assigned, *written):
-            word = "global" if name in info.assigned else "nonlocal"
-            self.effect = effect(f"{f.__qualname__} assigns the {word} {name!r}")
+        for name in written:
+            self.effect = effect(f"{f.__qualname__} assigns the nonlocal {name!r}")
+        for name in info.assigned:
+            self.look_at_assigned(space, name)
         for name in sorted(info.names):
             module = space.get(name)
             if type(module) is types.ModuleType and name not in info.bare and name not in self.names:
