@@ -458,6 +458,37 @@ def test_arrays_made_at_the_first_call_are_watched(made):
     np.testing.assert_allclose(g(x), 2.0 * np.array([5.0, -1.0, 5.0]) * x)
 
 
+class Gain:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, x):
+        return self.factor * np.sum(x**2)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, lambda gains: dict(enumerate(gains))])
+def test_objects_put_into_a_container_are_watched(kind):
+    class Chain:
+        gains = kind([Gain(2.0), Gain(3.0)])
+
+    def f(x):
+        gains = Chain.gains.values() if isinstance(Chain.gains, dict) else Chain.gains
+        return sum([gain(x) for gain in gains])
+
+    g, x = wg.grad(wg.compile(f)), np.array([1.0, 2.0])
+    np.testing.assert_allclose([g(x), g(x)], [10.0 * x] * 2)
+    new = Gain(4.0)
+    Chain.gains = kind([new])
+    np.testing.assert_allclose([g(x), g(x)], [8.0 * x] * 2)
+    for new.factor in (5.0, 6.0):
+        np.testing.assert_allclose([g(x), g(x)], [2.0 * new.factor * x] * 2)
+    if isinstance(Chain.gains, list):
+        Chain.gains[0] = other = Gain(7.0)
+        np.testing.assert_allclose(g(x), 14.0 * x)
+        other.factor = 8.0
+        np.testing.assert_allclose(g(x), 16.0 * x)
+
+
 def fills_once(x):
     global scale
     if scale is None:

@@ -268,6 +268,86 @@ def test_modules_in_attributes_of_classes_and_objects_are_followed(prepared, mon
     np.testing.assert_allclose(wg.jacobian(f)(X), 8.0 * np.eye(3))
 
 
+class Layer:
+    def __init__(self, weight):
+        self.weight = weight
+
+    def __call__(self, x):
+        return np.asarray(x) * self.weight
+
+
+class Network:
+    """Calls the layers that it holds in a container."""
+
+    def __init__(self, *weights, kind=list):
+        layers = [Layer(weight) for weight in weights]
+        self.layers = dict(enumerate(layers)) if kind is dict else kind(layers)
+
+    def total(self, x):
+        y = [x, x]
+        for layer in self.layers.values() if isinstance(self.layers, dict) else self.layers:
+            y = layer(y)
+        return np.sum(y)
+
+
+@pytest.mark.parametrize("prepared", [lambda f: f, wg.compile])
+@pytest.mark.parametrize("kind", [list, tuple, dict])
+def test_methods_call_objects_in_containers(kind, prepared):
+    network = Network(2.0, 3.0, kind=kind)
+    derivative = wg.grad(prepared(network.total))
+    for _ in range(3):
+        assert derivative(1.5) == 12.0
+    network.layers = kind({0: Layer(5.0)} if kind is dict else [Layer(5.0)])
+    assert derivative(1.5) == 10.0
+    if kind is list:
+        network.layers.append(Layer(0.5))
+        assert derivative(1.5) == 5.0
+
+
+SPACE = types.SimpleNamespace(layer=Layer(2.0), double=double, rate=3.0, inner=types.SimpleNamespace(double=double))
+
+
+class Spaced:
+    space = SPACE
+
+    def __init__(self):
+        self.own = SPACE
+
+    def total(self, x):
+        return np.sum(self.own.layer(x)) * self.space.rate
+
+
+NAMESPACES = {
+    "function": lambda x: np.sum(SPACE.double(x)),
+    "object": lambda x: np.sum(SPACE.layer(x)) * SPACE.rate,
+    "nested": lambda x: np.sum(SPACE.inner.double(x)),
+    "method": Spaced().total,
+    "by name": lambda x: np.sum(getattr(SPACE, "double")(x)),  # noqa: B009
+    "vars": lambda x: np.sum(vars(SPACE)["double"](x)),
+    "new": lambda x: np.sum(types.SimpleNamespace(inner=SPACE, x=x).inner.double(x)),
+}
+
+
+@pytest.mark.parametrize("prepared", [lambda f: f, wg.compile])
+@pytest.mark.parametrize("name", NAMESPACES)
+def test_functions_and_objects_in_namespaces_are_followed(name, prepared, monkeypatch):
+    f = NAMESPACES[name]
+    derivative = wg.grad(prepared(f))
+
+    def check():
+        for _ in range(2):
+            np.testing.assert_allclose(derivative(X), central_differences(f, X), rtol=1e-6)
+
+    check()
+    monkeypatch.setattr(SPACE, "rate", 7.0)
+    check()
+    monkeypatch.setattr(SPACE, "double", lambda x: double(x) * x)
+    monkeypatch.setattr(SPACE, "layer", Layer(-1.0))
+    check()
+    assert isinstance(SPACE, types.SimpleNamespace)
+    assert type(SPACE) is types.SimpleNamespace
+
+
 @pytest.mark.parametrize("reference", [REFERENCE, LENGTH])
 def test_the_left_operand_of_equal_classes_has_precedence(reference):
     powers = []

@@ -255,8 +255,19 @@ def is_table(value, depth=3):
     return any(not (is_inert(item) or id(item) in DTYPES) or is_table(item, depth - 1) for item in items)
 
 
+def seems_table(value):
+    """Return whether the first or the last item of a container may be replaced; `is_table` looks at more of them."""
+    value = vars(value) if type(value) is types.SimpleNamespace else value
+    if not value:
+        return False
+    items = value.values() if isinstance(value, dict) else value
+    ends = next(iter(items)), next(reversed(items))
+    return any(is_table(end) if type(end) in TABLES else type(end) not in INERT for end in ends)
+
+
 def ends_in_code(value):
-    """Return whether the last item of a list or dictionary may be replaced."""
+    """Return whether the last item of a list, dictionary or namespace may be replaced."""
+    value = vars(value) if type(value) is types.SimpleNamespace else value
     if not value:
         return False
     return type(value[-1] if type(value) is list else value[next(reversed(value))]) not in INERT
@@ -438,7 +449,11 @@ def slot_contents(value):
 
 def held_by(space):
     """Identities of the attributes in an object's `__dict__` that determine its replacement, by name."""
-    return {name: id(value) for name, value in space.copy().items() if type(value) not in INERT}
+    return {
+        name: id(value)
+        for name, value in space.copy().items()
+        if (kind := type(value)) not in INERT or (kind in TABLES and seems_table(value))
+    }
 
 
 def marks_of(held):

@@ -62,10 +62,10 @@ from wengert.core.rebind.registration import (
     is_held_live,
     is_registered,
     is_simple,
-    item,
     lookup,
     passed,
     plans,
+    stand_in,
     state,
     templates,
 )
@@ -80,7 +80,7 @@ from wengert.core.rebind.stubs import (
     plain_functions,
     stub_of,
 )
-from wengert.core.rebind.tables import TABLES, table
+from wengert.core.rebind.tables import TABLES
 from wengert.core.rebind.wrappers import (
     REFLECTED,
     dispatching,
@@ -591,10 +591,10 @@ class Plan(Inspected):
         if kind is types.ModuleType:
             return self.module_proxy(value, memo)
         if kind in TABLES:
-            stand_in = table(value, item)
+            new = stand_in(value)
             if kind is not tuple:
-                self.live = [*(ref for ref in self.live if ref() is not None), weakref.ref(stand_in)]
-            return stand_in
+                self.live = [*(ref for ref in self.live if ref() is not None), weakref.ref(new)]
+            return new
         if isinstance(value, type):
             return new if isinstance(new, type) else value
         if py_func_of(value):

@@ -56,7 +56,7 @@ from wengert.core.rebind.registration import is_constant, is_registered, lookup,
 from wengert.core.rebind.rename import BUILTINS, CALLEE, COMPARED, CONTAINED, SEEN
 from wengert.core.rebind.stores import written_parameters
 from wengert.core.rebind.stubs import stub_of
-from wengert.core.rebind.tables import TABLES, table
+from wengert.core.rebind.tables import TABLES
 from wengert.core.rebind.wrappers import dispatching, partial_like
 
 _OWN = __name__.partition(".")[0]
@@ -224,8 +224,10 @@ def _plan_of(owner):
     """Return the plan of a class or object; an object that holds nothing to be replaced has the plan of its class."""
     root = cls = owner if isinstance(owner, type) else type(owner)
     has_own = owner is not cls and cls.__dictoffset__ and not follow.holds_member_values(cls)
-    if has_own and not follow.INERT.issuperset(map(type, owner.__dict__.values())):
-        root = owner
+    if has_own:
+        kinds = {*map(type, owner.__dict__.values())}
+        if not kinds <= follow.INERT or (not kinds.isdisjoint(TABLES) and follow.tables_of(owner)):
+            root = owner
     plan = _current_plan(root)
     if plan is None:
         plan = _bind(root) if (follow.can_have_proxy if owner is cls else follow.can_share)(cls) else None
@@ -318,7 +320,7 @@ def _replaced(value):
     if plan is not None and id(value) in plan.changed:
         return plan.build(value, plan.memo)
     if type(value) in TABLES:
-        return table(value, registration.item) if follow.is_table(value) else value
+        return registration.stand_in(value) if follow.is_table(value) else value
     if is_constant(value):
         return registration.constant(value)
     if follow.is_followed_module(value):

@@ -14,6 +14,7 @@ from _thread import RLock  # `threading` takes 0.5 ms to import
 from wengert.core.rebind import follow
 from wengert.core.rebind.follow import REGISTERED, contents_of, defaults_of, is_followed_module, top_package
 from wengert.core.rebind.rename import BUILTINS, USED, private, read
+from wengert.core.rebind.tables import table
 
 _MAX_RETIRED = 4096  # number of dropped plans kept for copies that still run
 COPY_FUNCTIONS = {"copy", "deepcopy", "astype", "flatten"}  # names of functions and methods that copy an array
@@ -72,6 +73,18 @@ state = _State()
 def item(value):
     """Return the replacement of an item of a container."""
     return value if id(value) in follow.DTYPES else lookup.in_use(value)
+
+
+def stand_in(value):
+    """Return the stand-in of a container.
+
+    Items that are functions are replaced where they are called, attributes of a namespace where they are read.
+    """
+    return table(value, _attribute if type(value) is types.SimpleNamespace else item)
+
+
+def _attribute(value):
+    return item(value) if isinstance(value, type) else lookup.replaced(value)
 
 
 def register(original, replacement):

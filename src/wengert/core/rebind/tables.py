@@ -1,8 +1,9 @@
 """Containers of functions, objects and classes as renamed code sees them: items are replaced where they are read.
 
-A stand-in is a subclass of `dict`, `list` or `tuple` that reads from and writes to the original, so that both always
-agree.  Code in C that bypasses its methods, such as `eval` with a dictionary of names, sees the original items, which
-`_wengert_renew` copies at each call from outside; a dictionary also stores what renamed code writes.
+A stand-in is a subclass of `dict`, `list`, `tuple` or `types.SimpleNamespace` that reads from and writes to the
+original, so that both always agree.  Code in C that bypasses its methods, such as `eval` with a dictionary of names,
+sees the original items, which `_wengert_renew` copies at each call from outside; a dictionary also stores what renamed
+code writes.
 """
 
 import collections
@@ -11,12 +12,13 @@ import types
 
 from wengert.core.rebind.identity import FUNCTIONS, plain_key
 
-TABLES = {dict, list, tuple, collections.OrderedDict, collections.defaultdict}
+TABLES = {dict, list, tuple, types.SimpleNamespace, collections.OrderedDict, collections.defaultdict}
 _MAX_SEEN = 100  # items at each end that are looked at
 
 
 def items_of(value):
     """Return the first and the last items of a container; for a dict, of its values, and functions among its keys."""
+    value = vars(value) if type(value) is types.SimpleNamespace else value
     items = value.values() if isinstance(value, dict) else value
     found = [*itertools.islice(items, _MAX_SEEN)]
     rest = len(value) - len(found)
@@ -33,7 +35,7 @@ def table(value, see):
         new = _Tuple(value)
         new.see = see
         return new
-    return _List(value, see) if type(value) is list else _DICTS[type(value)](value, see)
+    return _STAND_INS[type(value)](value, see)
 
 
 def _passed(name):
@@ -266,4 +268,32 @@ def _dict_class(kind):
     return Table
 
 
-_DICTS = {kind: _dict_class(kind) for kind in TABLES - {list, tuple}}
+class _Namespace(types.SimpleNamespace):
+    __slots__ = ("__weakref__", "_wengert_of", "_wengert_see")
+    __class__ = property(lambda self: types.SimpleNamespace)
+    __hash__ = None
+
+    def __init__(self, value, see):
+        object.__setattr__(self, "_wengert_of", value)
+        object.__setattr__(self, "_wengert_see", see)
+        self._wengert_renew()
+
+    def _wengert_renew(self):
+        space = object.__getattribute__(self, "__dict__")
+        space.clear()
+        space.update(vars(self._wengert_of))
+
+    def __getattribute__(self, name):
+        if name.startswith("_wengert_") or name == "__class__":
+            return object.__getattribute__(self, name)
+        return self._wengert_see(getattr(self._wengert_of, name))
+
+    def __reduce_ex__(self, protocol):
+        return self._wengert_of.__reduce_ex__(protocol)
+
+
+for _name in "__setattr__ __delattr__ __eq__ __ne__ __repr__".split():
+    setattr(_Namespace, _name, _renewing(_passed(_name)))
+
+_STAND_INS = {kind: _dict_class(kind) for kind in TABLES - {list, tuple, types.SimpleNamespace}}
+_STAND_INS |= {list: _List, types.SimpleNamespace: _Namespace}

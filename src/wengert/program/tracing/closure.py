@@ -171,6 +171,7 @@ class Captures:
         self.trusted: list = []
         self.steady: frozenset = frozenset()  # ids of cached functions whose results depend only on their arguments
         self.kept: list = []
+        self.scanned: dict | None = None  # functions and objects in the places, by id, as the first reading finds them
         self.assigned: list = []  # pairs (namespace, name) of the globals that the code assigns
         self.is_outdated = False  # has the run of f filled a cache with objects that were not scanned?
         self.reached: Any = None  # result of `Plan.reached`, until the first run
@@ -307,6 +308,10 @@ class Captures:
         except UnsupportedValue:
             return None
         if others and not all(map(is_data, (*values, *fixed))):
+            return None
+        if self.scanned is None:
+            self.scanned = {id(each): each for each in others}
+        elif not self.scanned.keys() >= {*map(id, others)}:  # objects that were put into a container since the scan
             return None
         return Reading(self, held, values, leaves, (key, static), in_derivative)
 

@@ -225,6 +225,8 @@ class OperandPlan(Plan):
         return [self.taken((key, name)) if (key, name) in self.operands else value for key, name, value in keys]
 
     def build(self, value, memo):
+        if type(value) is types.SimpleNamespace and id(value) in self.changed:
+            return memo[id(value)] if id(value) in memo else self.namespace(value, memo)
         if type(value) is not functools.partial or id(value) not in self.changed:
             return super().build(value, memo)
         args = [self.build(arg, memo) for arg in self.items(value.args, enumerate(value.args))]
@@ -263,6 +265,15 @@ class OperandPlan(Plan):
         _protect(proxy)
         self.spaces.append((own, dict(own)))
         return proxy
+
+    def namespace(self, value, memo):
+        """Return a copy of a namespace with replaced attributes."""
+        new, space = memo.setdefault(id(value), types.SimpleNamespace()), vars(value)
+        for name in space:
+            key = id(space), name
+            setattr(new, name, self.taken(key) if key in self.operands else self.build(space[name], memo))
+        self.spaces.append((vars(new), dict(vars(new))))
+        return new
 
     def is_built(self, value) -> bool:
         """Return whether `build` replaces the value of an attribute."""
