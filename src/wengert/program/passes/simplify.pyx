@@ -132,7 +132,32 @@ cdef int32_t fold_one(Listing code, int32_t v, bint exact, StoredElements conten
     if code.ops[v] == WG_ADD and not exact:
         return fold_add_zeros(code, v)
     if code.ops[v] == CALL:
-        return fold_expand_dims(code, v) if exact else fold_call_add_zeros(code, fold_expand_dims(code, v))
+        v = fold_expand_dims(code, fold_identity_call(code, v))
+        return v if exact else fold_call_add_zeros(code, v)
+    return v
+
+
+cdef bint is_call_of(call, fun):
+    """Return whether a call applies a function to one operand, without keywords."""
+    return (call.row is not None and call.row.fun is fun and len(call.args) == 1 and len(call.operands) == 1
+            and not call.kwargs)
+
+
+cdef int32_t fold_identity_call(Listing code, int32_t i) except -1:
+    """Remove ``+x`` and conjugates of conjugates, which derivatives of complex functions contain."""
+    cdef int32_t v
+    call = code.calls[code.as_[i]]
+    if not is_call_of(call, np.conjugate) and not is_call_of(call, np.positive):
+        return i
+    v = call.operands[0]
+    if call.row.fun is np.conjugate:
+        if code.ops[v] != CALL or not is_call_of(code.calls[code.as_[v]], np.conjugate):
+            return i
+        v = code.calls[code.as_[v]].operands[0]
+    if code.kinds[v] != code.kinds[i]:
+        return i
+    code.calls.pop()
+    code.n = i
     return v
 
 
@@ -347,6 +372,8 @@ cdef int32_t fold_add_zeros(Listing code, int32_t i) except -1:
 cdef int32_t fold_expand_dims(Listing code, int32_t i) except -1:
     """Rewrite ``expand_dims`` of a scalar as an array filled with it."""
     cdef tuple type = code.types[code.kinds[i]]
+    if code.ops[i] != CALL:
+        return i
     call = code.calls[code.as_[i]]
     if call.compute is not np.expand_dims or len(call.operands) != 1 or type[0] != np.float64 or type[2] is not None:
         return i
