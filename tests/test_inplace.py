@@ -817,6 +817,27 @@ def test_write_by_a_function_is_traced_or_raises(write):
         return
 
 
+def test_recorded_stores_that_others_overwrite_are_dropped():
+    def f(x, reads):
+        y = np.zeros(8)
+        y[:3] = x[5:]
+        total = 0.0
+        for _ in range(4):
+            y[2:5] = y[2:5] * x[:3] + x[3:6]
+            if reads:
+                total = total + np.sum(y * y)
+        return y + total
+
+    x = np.linspace(0.5, 1.5, 8)
+    for reads, stores in ((False, 3), (True, 6)):
+        program = wg.record(f, x, args=(reads,))
+        assert str(program).count(".at[") == stores
+        for exact in (False, True):
+            found = wg.record(f, x, args=(reads,), exact=exact)
+            assert np.array_equal(found(x, reads), f(x, reads))
+        np.testing.assert_allclose(program.jacobian()(x, reads), wg.jacobian(f, x, reads), rtol=1e-12)
+
+
 def test_source_overwritten_before_it_is_read_raises():
     """NumPy writes elementwise through masks, .flat and ufunc.at without checking for overlap."""
     for write in (

@@ -7,6 +7,37 @@ def live(Listing code, bint and_guards=True):
 
 
 cdef Listing eliminate_dead_in_place(Listing code):
+    """Eliminate dead code and stores that others overwrite; `code` must have no other owner, and its memory is reused."""
+    code = without_dead(code)
+    return without_dead(code) if skip_overwritten_stores(code) else code
+
+
+cdef bint skip_overwritten_stores(Listing code) except -1:
+    """Let each store begin from the array before earlier stores to the same elements that nothing else reads.
+
+    Return whether there are any.
+    """
+    cdef Py_ssize_t i
+    cdef int32_t base
+    cdef Block block
+    cdef int32_t *count = NULL
+    cdef bint found = False
+    for i in range(code.n):
+        base = code.as_[i] if code.ops[i] == PLACE else -1
+        if base < 0 or code.ops[base] != PLACE or code.bs[base] != code.bs[i] or code.kinds[base] != code.kinds[i]:
+            continue
+        if count == NULL:
+            block = take(code.n * sizeof(int32_t))
+            count = <int32_t *>block.data
+            memset(count, 0, code.n * sizeof(int32_t))
+            count_uses(code, count)
+        if count[base] == 1:
+            code.as_[i] = code.as_[base]
+            found = True
+    return found
+
+
+cdef Listing without_dead(Listing code):
     """Eliminate dead code in place: the result reuses the memory of `code`, which must have no other owner."""
     cdef bytearray needed = needed_for(code, code.inputs + code.outputs, True)
     cdef const unsigned char *marks = needed

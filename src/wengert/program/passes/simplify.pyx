@@ -269,7 +269,7 @@ cdef int32_t forward_to_view(Listing code, int32_t i, bint keep_layout, Boxes bo
     return i
 
 
-cdef bytearray layout_matters(Listing code):
+cpdef bytearray layout_matters(Listing code):
     """Mark arrays whose layout matters: outputs, and arrays read by address."""
     cdef bytearray found = bytearray(max(1, code.n))
     cdef unsigned char *marks = found
