@@ -835,7 +835,7 @@ def test_recorded_stores_that_others_overwrite_are_dropped():
         for exact in (False, True):
             found = wg.record(f, x, args=(reads,), exact=exact)
             assert np.array_equal(found(x, reads), f(x, reads))
-        np.testing.assert_allclose(program.jacobian()(x, reads), wg.jacobian(f, x, reads), rtol=1e-12)
+        np.testing.assert_allclose(program.jacobian()(x, reads), wg.jacobian(f, x, args=(reads,)), rtol=1e-12)
 
 
 def test_source_overwritten_before_it_is_read_raises():
