@@ -28,7 +28,7 @@ from wengert.program.ir.opcodes cimport *
 from wengert.program.ir.view_overlap cimport Boxes, are_disjoint
 
 from wengert.core.tape.tape import kernel_partials
-from wengert.program.ir.call import is_function, product_of, static
+from wengert.program.ir.call import Operand, is_function, product_of, static
 from wengert.program.ir.opcode_table import function, primitive
 
 cnp.import_array()
@@ -386,19 +386,32 @@ cdef int32_t fold_expand_dims(Listing code, int32_t i) except -1:
 
 cdef int32_t fold_call_add_zeros(Listing code, int32_t i) except -1:
     """Remove a call that adds constant zeros, with which adjoints of dtypes other than float64 start."""
-    cdef int32_t v
+    cdef int side
     if code.ops[i] != CALL:
         return i
     call = code.calls[code.as_[i]]
-    if call.row is not primitive(WG_ADD) or len(call.operands) != 1 or len(call.args) != 2 or call.kwargs:
+    if call.row is not primitive(WG_ADD) or len(call.args) != 2 or call.kwargs:
         return i
-    v = call.operands[0]
-    zeros = call.args[0] if isinstance(call.args[0], np.ndarray) else call.args[1]
-    if code.kinds[v] != code.kinds[i] or not isinstance(zeros, np.ndarray) or zeros.any():
-        return i
-    code.calls.pop()
-    code.n = i
-    return v
+    for side in range(2):
+        other = call.args[1 - side]
+        if type(other) is not Operand or code.kinds[<int32_t>call.operands[other.position]] != code.kinds[i]:
+            continue
+        zeros = known_array(code, call, call.args[side])
+        if zeros is not None and not zeros.any():
+            code.calls.pop()
+            code.n = i
+            return call.operands[other.position]
+    return i
+
+
+cdef object known_array(Listing code, call, argument):
+    """Return the array that an argument of a call is, or of which it is a view; None if it is not constant."""
+    cdef int32_t v
+    if type(argument) is Operand:
+        v = call.operands[argument.position]
+        v = code.as_[v] if code.ops[v] == VIEW else v
+        return code.arrays[code.as_[v]] if code.ops[v] == ARRAY else None
+    return argument if isinstance(argument, np.ndarray) else None
 
 
 cdef bint is_zeros(Listing code, int32_t v) except -1:
