@@ -8,6 +8,7 @@ The trace of a loop repeats the same instructions with a period. An operand of t
 - a loop-invariant value, or
 - a slice: a view whose offset is affine in the iteration, or a table with one constant per iteration.
 Values of all iterations that are used after the loop are stacked.
+Small iterations that depend on each other only through running sums become array expressions (`parallel_loops`).
 
 Loops save memory rather than time, so only iterations on large arrays are rolled.
 
