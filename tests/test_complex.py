@@ -957,3 +957,33 @@ def test_argument_is_unchanged():
     with pytest.warns(wg.errors.MutatedInputWarning):
         assert_rounding(wg.jvp(f, z, np.ones(3))[1], np.array([2, 1, 1]) + 0j)
     assert_same_bits(z, Z)
+
+
+#: functions that permute all elements, by strides and by indices
+PERMUTED = {
+    "transpose": lambda z: np.reshape(np.transpose(np.reshape(z, (2, 3, 4)), (1, 0, 2)), 24),
+    "roll": lambda z: np.roll(z, 5),
+    "flip": lambda z: np.flip(np.reshape(z, (4, 6)), 1).T,
+    "index": lambda z: z[np.arange(24) * 7 % 24],
+    "part": lambda z: np.roll(z, 3)[:7],
+}
+
+
+@pytest.mark.parametrize("name", PERMUTED)
+def test_adjoints_of_permutations_are_permutations(name):
+    f = PERMUTED[name]
+    z = np.exp(1j * np.arange(24.0)) * np.linspace(1.0, 2.0, 24)
+    w = np.conj(f(z)) * (1.0 + np.arange(f(z).size).reshape(f(z).shape))
+
+    def loss(z):
+        return np.sum(w * f(z) ** 2).real
+
+    places = f(np.arange(24))
+    expected = np.zeros(24, complex)
+    np.add.at(expected, places, np.conj(2.0 * w * f(z)))
+    gradient, compiled = wg.grad(loss), wg.compile(wg.grad(loss))
+    np.testing.assert_allclose(gradient(z), expected, rtol=1e-14)
+    for at in (z, 1j * z):
+        np.testing.assert_allclose(compiled(at), gradient(at), rtol=1e-14)
+    assert name == "part" or "bincount" not in str(wg.record(gradient, z))
+    np.testing.assert_allclose(wg.hvp(loss, z, 1j * z), np.conj(1j * np.conj(expected)), rtol=1e-13)

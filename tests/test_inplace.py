@@ -817,6 +817,44 @@ def test_write_by_a_function_is_traced_or_raises(write):
         return
 
 
+def test_recorded_stores_that_others_overwrite_are_dropped():
+    def f(x, reads):
+        y = np.zeros(8)
+        y[:3] = x[5:]
+        total = 0.0
+        for _ in range(4):
+            y[2:5] = y[2:5] * x[:3] + x[3:6]
+            if reads:
+                total = total + np.sum(y * y)
+        return y + total
+
+    x = np.linspace(0.5, 1.5, 8)
+    for reads, stores in ((False, 3), (True, 6)):
+        program = wg.record(f, x, args=(reads,))
+        assert str(program).count(".at[") == stores
+        for exact in (False, True):
+            found = wg.record(f, x, args=(reads,), exact=exact)
+            assert np.array_equal(found(x, reads), f(x, reads))
+        np.testing.assert_allclose(program.jacobian()(x, reads), wg.jacobian(f, x, args=(reads,)), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("reads", "stores"), [(False, 1), (True, 2)])
+def test_stores_of_elements_that_nothing_else_reads_between_become_one(reads, stores):
+    def f(x, A):
+        y = x * x
+        for i in range(5):
+            y[i] = A[i] @ x[5:] + y[i + 1] * (np.sum(y) if reads and i == 3 else 1.0)
+        y[2] = y[1] * x[0]
+        return y
+
+    x, A = np.linspace(0.5, 1.5, 9), np.cos(np.arange(20.0)).reshape(5, 4)
+    program = wg.record(f, x, args=(A,))
+    assert str(program).count("pack(") == stores
+    np.testing.assert_allclose(program(0.9 * x, A), f(0.9 * x, A), rtol=1e-14)
+    np.testing.assert_allclose(program.jacobian()(x, A), wg.jacobian(f, x, args=(A,)), rtol=1e-12, atol=1e-14)
+    assert np.array_equal(wg.record(f, x, args=(A,), exact=True)(x, A), f(x, A))
+
+
 def test_source_overwritten_before_it_is_read_raises():
     """NumPy writes elementwise through masks, .flat and ufunc.at without checking for overlap."""
     for write in (

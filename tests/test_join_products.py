@@ -59,6 +59,49 @@ def short_parts(x):
     return np.concatenate([x[:, i] @ y[:, i : i + 1] for i in range(20)])
 
 
+def triangular_product(x):
+    """Multiply in place by a triangular matrix, element by element."""
+    a, b = 0.05 * (x @ x.T), np.copy(x)
+    for i in range(40):
+        for j in range(20):
+            b[i, j] += np.dot(a[i + 1 :, i], b[i + 1 :, j])
+    return b
+
+
+def product_of_elements(x):
+    y, c = np.sin(x), np.zeros((20, 20))
+    for i in range(20):
+        for j in range(20):
+            c[i, j] = x[:, i] @ y[:, j]
+    return c
+
+
+def backwards_along_rows(x):
+    c = np.zeros(60)
+    for i in range(59, -1, -1):
+        c[i] = np.inner(x[i], x[0, ::-1]) * c[i - 1]
+    return c
+
+
+def stores_into_the_parts(x):
+    """Each product reads an element that the one before has stored."""
+    y = np.copy(x)
+    for j in range(19):
+        y[3, j + 1] = y[:, 0] @ y[:, j]
+    return y
+
+
+def sliding_windows(x):
+    """Parts that overlap, as in a convolution."""
+    y = np.ravel(x)
+    return np.stack([y[i : i + 40] @ y[200:240] for i in range(60)])
+
+
+def two_vectors(x):
+    y = np.sin(x)
+    return np.stack([x[:, i % 2] @ y[:, i] for i in range(20)])
+
+
 def count(f, x=X):
     program = wg.record(f, x)
     return sum(call.row is not None and call.row.fun in (np.matmul, np.dot) for call in program._lowered_ir().calls)
@@ -68,7 +111,8 @@ def count(f, x=X):
     ("f", "products"),
     [
         (triangle, 1), (strict_triangle, 1), (other_matrix, 1), (downwards, 1), (matrix_times_rows, 1),
-        (overwritten, 20), (unevenly, 9), (short_parts, 20),
+        (overwritten, 20), (unevenly, 9), (short_parts, 20), (product_of_elements, 1), (backwards_along_rows, 1),
+        (triangular_product, 35), (stores_into_the_parts, 0), (sliding_windows, 0), (two_vectors, 2),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )  # fmt: skip
@@ -112,6 +156,19 @@ def test_adjoint_of_many_stored_rows_keeps_no_copies():
     program = wg.record(lambda x: np.sum(filled(x) ** 2), x).grad()
     assert np.allclose(program(x), wg.grad(lambda x: np.sum(filled(x) ** 2))(x), rtol=1e-12)
     assert program._machine.bytes < 20 * 8 * 300 * 150
+
+
+def test_products_with_constant_vectors_are_not_joined():
+    rows = RNG.uniform(-1, 1, (40, 40))
+
+    def f(x):
+        y = np.zeros(40)
+        for i in range(40):
+            y[i] = x[i] - rows[i, :i] @ y[:i]
+        return y
+
+    x = RNG.uniform(-1, 1, 40)
+    assert np.allclose(wg.record(f, x)(x), f(x))
 
 
 def test_products_with_constant_matrices_are_not_joined():

@@ -191,6 +191,65 @@ def test_programs_agree_with_functions(f, exact):
     assert_close(program(X), f(X), 1e-12)
 
 
+def rows_stored(z):
+    """Store products of small matrices into an array of zeros, as plain code does."""
+    y = np.zeros((4, 3, 3), complex)
+    for k in range(4):
+        y[k] += z[:9].reshape(3, 3) @ z[k : k + 9].reshape(3, 3)
+        y[k, :, 1] = z[k] * 2.0
+    return y
+
+
+#: products and stores of complex arrays; those of the second group conjugate their first factor
+COMPLEX = {
+    "matmul": lambda z: z[:12].reshape(3, 4) @ z.reshape(4, 4),
+    "matrix and vector": lambda z: z.reshape(4, 4).T @ z[:4],
+    "real factor": lambda z: A[:4, :4] @ z.reshape(4, 4),
+    "stack": lambda z: z.reshape(4, 2, 2) @ z[:4].reshape(2, 2),
+    "inner": lambda z: np.inner(z.reshape(4, 4), z[:4]),
+    "outer": lambda z: np.outer(z[:5], z[5:9]),
+    "kron": lambda z: np.kron(z[:4].reshape(2, 2), z[4:8].reshape(2, 2)),
+    "three factors": lambda z: np.einsum("i,ij,j->ij", z[:4], z.reshape(4, 4), z[4:8]),
+    "tensordot": lambda z: np.tensordot(z.reshape(4, 4), z.reshape(2, 2, 4), axes=([0], [2])),
+    "vdot": lambda z: np.vdot(z, z[::-1] ** 2),
+    "vecdot": lambda z: np.vecdot(z.reshape(4, 4), z[:4]),
+    "linalg.vecdot": lambda z: np.linalg.vecdot(z[:4], z.reshape(4, 4)),
+    "vecmat": lambda z: np.vecmat(z[:4], z.reshape(4, 4)) if hasattr(np, "vecmat") else z,
+    "stores": rows_stored,
+}
+Z = (X[:16] + 1j * np.sin(np.arange(16.0))).copy()
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_small_complex_products_and_stores_are_native(name):
+    f = COMPLEX[name]
+    loss = lambda z: np.sum(np.abs(f(z)) ** 2)
+    assert not {*python_calls(wg.record(f, Z))} & {"matmul", "vdot", "inner", "einsum", "kron", "place"}
+    value, slope = wg.compile(f), wg.grad(wg.compile(loss))
+    for z in (Z, Z[::-1] * (0.5 - 1j), Z.conj()):
+        assert_close(value(z), f(z), 1e-13)
+        assert_close(slope(z), wg.grad(loss)(z), 1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan, complex(1.0, np.inf)])
+@pytest.mark.parametrize("name", ["matmul", "vdot", "stores"])
+def test_complex_products_that_are_not_finite_are_as_in_eager_mode(name, special):
+    f = COMPLEX[name]
+    loss = lambda z: np.sum(f(z)).real
+    value, slope = wg.compile(f), wg.grad(wg.compile(loss))
+    value(Z), slope(Z)
+    z = np.where(np.arange(16) == 5, special, Z)
+    np.testing.assert_allclose(value(z), f(z), rtol=1e-12)
+    np.testing.assert_allclose(slope(z), wg.grad(loss)(z), rtol=1e-12)
+
+
+def test_conjugates_of_conjugates_and_copies_leave_no_instruction():
+    program = wg.record(lambda z: np.conj(+np.conj(+z)) * 2.0, Z)
+    assert "conjugate" not in str(program) and "positive" not in str(program)
+    assert np.array_equal(program(Z), 2.0 * Z)
+
+
 #: functions that move elements, also in memory orders that sums and products after them depend on
 MOVING = {
     "roll": lambda x: np.roll(x.reshape(8, 8), (1, -3), (0, 1)) * W.reshape(8, 8) + np.roll(x, 5).reshape(8, 8),

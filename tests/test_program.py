@@ -14,13 +14,15 @@ import pytest
 from scipy import special
 from scipy.interpolate import CubicSpline
 from scipy.sparse import diags
+from wengert.program.ir.ir import Listing
 from wengert.program.ir.opcodes import Op
 
 import wengert as wg
 from helpers import assert_same_bits, in_threads
 from wengert.core import frames
 from wengert.errors import GuardError
-from wengert.program.ir import verify
+from wengert.program.ir import reference, verify
+from wengert.program.passes import simplify
 from wengert.program.swept import Stacked
 from wengert.sparse.drivers import SparseOperator
 
@@ -746,6 +748,28 @@ def test_equal_calls_are_merged(name):
         np.testing.assert_allclose(program(point), f(point), rtol=1e-15)
         np.testing.assert_allclose(program.jacobian()(point), wg.jacobian(f)(point), rtol=1e-13, atol=1e-13)
         np.testing.assert_allclose(program.jvp()(point, v)[1], wg.jvp(f, point, v)[1], rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize(("others", "stores"), [((), (1, 1)), ((1,), (2, 1)), ((0, 1), (3, 1)), ((3,), (1, 2))])
+def test_stores_that_only_the_next_one_reads_are_merged(others, stores):
+    """Other outputs keep the arrays before a store."""
+    code = Listing()
+    kind = np.dtype(float), (6,), None
+    x = code.input(kind)
+    a, b, c = [code.part(x, (8 * k, (), ()), np.dtype(float)) for k in (1, 2, 4)]
+    arrays = [x]
+    for offsets, values in (([0], [a]), ([1], [b]), ([0, 3], [c, a])):
+        code.packs.append((np.array(offsets, np.int32), np.array(values, np.int32)))
+        arrays.append(code.add(Op.PACK, kind, arrays[-1], len(code.packs) - 1))
+    part = code.part(x, (24, (2,), (8,)), np.dtype(float))
+    for offset, value in ((8, part), (8, code.part(x, (0, (2,), (8,)), np.dtype(float)))):
+        arrays.append(code.place(arrays[-1], (offset, (2,), (8,)), value, kind))
+    code.outputs = [arrays[-1], *[arrays[1 + k] for k in others]]
+    found = simplify.simplified(code)
+    verify.check(found)
+    assert ((found.op == Op.PACK).sum(), (found.op == Op.PLACE).sum()) == stores
+    given = np.arange(6.0)
+    np.testing.assert_array_equal(reference.outputs(found, [given]), reference.outputs(code, [given]))
 
 
 # an index into an axis of 40 elements, and the number of gather instructions

@@ -136,6 +136,95 @@ def test_disabled_pass_leaves_no_loops(f):
     assert not loops_of(program.grad()._listing)
 
 
+# ---------------------------------------------------------------------------------------------- independent iterations
+
+MATRIX = RNG.normal(size=(60, 50))
+
+
+def symmetric_product(a):
+    """Add up the lower triangle of a product of matrices row by row."""
+    c = np.ones((24, 24))
+    for i in range(24):
+        c[i, : i + 1] *= 0.5
+        for k in range(20):
+            c[i, : i + 1] += 1.5 * a[i, k] * a[: i + 1, k]
+    return np.sum(np.sin(c))
+
+
+def differences(a):
+    s = np.zeros(50)
+    for k in range(60):
+        s -= np.exp(a[k]) * MATRIX[k] - a[k]
+    return np.sum(s * s)
+
+
+def columns(a):
+    """Read columns, and a scalar of each, in iterations that also add up a scalar."""
+    s, total = np.zeros(60), 0.0
+    for k in range(50):
+        s = s + a[:, k] * a[3, k]
+        total = total + np.sum(a[:, k] ** 2) * a[k, 1]
+    return np.sum(s**3) + total
+
+
+def rows_of_results(a):
+    """Use the arrays of all iterations after the loop."""
+    y, s = np.zeros((60, 50)), np.zeros(50)
+    for k in range(60):
+        t = np.tanh(a[k]) * 2.0
+        y[k] = t * a[k]
+        s = s + t
+    return np.sum(y**2) + np.sum(s)
+
+
+def running_sum_that_is_read(a):
+    s, total = np.zeros(50), 0.0
+    for k in range(60):
+        s = s + a[k] * MATRIX[k]
+        total = total + np.sum(s * s)
+    return total
+
+
+def two_running_sums(a):
+    s, t = np.zeros(50), np.ones(50)
+    for k in range(60):
+        s = s + a[k] * MATRIX[k]
+        t = t + s * a[k]
+    return np.sum(s * t)
+
+
+INDEPENDENT = [symmetric_product, differences, columns, rows_of_results]
+DEPENDENT = [running_sum_that_is_read, two_running_sums]
+
+
+@pytest.mark.parametrize("f", [*INDEPENDENT, *DEPENDENT], ids=lambda f: f.__name__)
+def test_independent_iterations_become_array_expressions(f):
+    made = rolled_gradient(f, MATRIX)
+    unrolled = len(wg.record(f, MATRIX).grad()._listing)
+    verify.check(made._listing)
+    verify.check(made._lowered_ir())
+    if f in INDEPENDENT:
+        assert not loops_of(made._listing)
+        assert len(made._listing) < 0.2 * unrolled
+    compiled, second = wg.compile(wg.grad(f)), wg.compile(wg.hvp(f))
+    for at in (MATRIX, 0.3 * MATRIX[::-1]):
+        expected = wg.grad(f, at)
+        for found in (made(at), compiled(at)):
+            np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12 * np.max(np.abs(expected)))
+        twice = wg.hvp(f, at, MATRIX)
+        np.testing.assert_allclose(second(at, MATRIX), twice, rtol=1e-9, atol=1e-11 * np.max(np.abs(twice)))
+
+
+def test_nan_and_infinity_in_independent_iterations_are_as_in_eager_mode():
+    a = MATRIX.copy()
+    compiled = wg.compile(wg.grad(differences))
+    compiled(a)
+    for special in (np.nan, np.inf, -np.inf):
+        a[5, 3] = special
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(compiled(a), wg.grad(differences, a), rtol=1e-10)
+
+
 def test_iterations_that_only_add_stay_unrolled():
     """They may be vectorised over all iterations."""
     centres = RNG.normal(size=(50, 3))

@@ -444,6 +444,15 @@ note_windows = _absent
 record_strong = _absent
 
 
+def inverse_permutation(places, n):
+    """Return the inverse, from 0, of a permutation of 1, ..., n; None if `places` is none."""
+    if type(places) is not np.ndarray or places.size != n:
+        return None
+    inverse = np.full(n + 1, -1)
+    inverse[places] = np.arange(n)
+    return inverse[1:] if inverse[0] < 0 <= inverse[1:].min(initial=0) else None
+
+
 def sums_by_place(places, z, n):
     """Sum the elements of `z` with equal index in `places` into `n` bins: ``bincount``, for complex `z` too."""
     if z.dtype.kind == "c":

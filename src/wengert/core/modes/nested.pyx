@@ -27,7 +27,7 @@ from wengert.core.tape import local_derivatives
 from wengert.core.tape.tape import holds_complex
 from wengert.deferred import deferred
 from wengert.errors import LevelError, ReplayMismatchError
-from wengert.registry import Primitive, sums_by_place
+from wengert.registry import Primitive, inverse_permutation, sums_by_place
 
 nan_check = deferred("wengert.core.dispatch.nan_check")
 
@@ -350,8 +350,11 @@ cdef class NestedTape:
         if not self.k or not np.size(entry.saved):
             return
         flat_bar = np.reshape(ybar, (self.k, -1))
-        total = np.stack([sums_by_place(entry.saved, flat_bar[j], count) for j in range(self.k)])
-        start = 1
+        inverse = inverse_permutation(entry.saved, count - 1)
+        if inverse is not None:
+            total, start = np.take(flat_bar, inverse, axis=1), 0
+        else:
+            total, start = np.stack([sums_by_place(entry.saved, flat_bar[j], count) for j in range(self.k)]), 1
         for _, _, buffer, view in entry.sources:
             size = np.size(view)
             part = np.reshape(total[:, start:start + size], (self.k, *np.shape(view)))

@@ -20,7 +20,7 @@ import numpy as np
 
 from wengert.core.dispatch.methods import converted
 from wengert.program.ir import access, native_elements, native_matrices
-from wengert.program.ir.call import Call, Operand
+from wengert.program.ir.call import Call, Operand, product_of
 from wengert.program.ir.native_operands import (
     BOOL,
     INT,
@@ -33,6 +33,7 @@ from wengert.program.ir.native_operands import (
     Packed,
     Unsupported,
     is_small,
+    packed,
     type_of,
 )
 
@@ -82,7 +83,7 @@ _found: dict = {}
 def _native_call(call, types, dtype, shape):
     row = call.row
     fun = _OPERATORS.get(call.compute, call.compute)
-    if fun is not row.fun and call.compute not in _OPERATORS and fun is not converted:
+    if fun is not row.fun and call.compute not in _OPERATORS and fun is not converted and product_of(call) is None:
         return None
     found = None
     is_ufunc = isinstance(fun, np.ufunc) and not fun.signature
@@ -124,6 +125,18 @@ def native_pack(given: int, has_base: bool, offsets: Any, dtype: np.dtype, shape
     pairs[np.asarray(offsets)] = np.stack([np.arange(given), np.zeros(given, int)], axis=-1)
     params = 1, size, *np.ravel(pairs).tolist()
     return NativeCall("rearrange", (*operands, rest), params, BOOL, work=MOVED * size)
+
+
+def native_place(stored: tuple, dtype: np.dtype, shape: tuple) -> NativeCall | None:
+    """Return the call that stores a value of type `stored` into a part of an array of `dtype`; None for large parts."""
+    if dtype not in TYPES or math.prod(shape) > MAX_ELEMENTS or len(shape) > MAX_AXES:
+        return None
+    try:
+        operand = packed(functools.partial(type_of, [stored]), Operand(0), dtype, shape)
+    except Unsupported:
+        return None
+    size = math.prod(shape) * dtype.itemsize
+    return NativeCall("copy", (operand,), (size,), dtype, work=MOVED * math.prod(shape))
 
 
 def native_guard(expected: Any, dtype: np.dtype, shape: tuple) -> NativeCall | None:

@@ -58,10 +58,15 @@ def _convolution(is_correlation):
     return rule
 
 
+#: products that conjugate their first factor
+_CONJUGATING = {np.vdot, np.vecdot, np.linalg.vecdot, getattr(np, "vecmat", np.vecdot)}
+
+
 def contraction(call, given, dtype, shape):
     """Sum products over the labels of a contraction."""
     found = access.factors(call, lambda x: len(given(x)[1]))
-    return _sum_of_products(given, *found, dtype, shape) if found is not None else None
+    conjugates = call.row.fun in _CONJUGATING
+    return _sum_of_products(given, *found, dtype, shape, conjugates) if found is not None else None
 
 
 def _kron(call, given, dtype, shape):
@@ -71,10 +76,10 @@ def _kron(call, given, dtype, shape):
     return _sum_of_products(given, (a, b), ((0, 1), (2, 3)), (0, 2, 1, 3), dtype, shape)
 
 
-def _sum_of_products(given, arguments, labels, result, dtype, shape):
-    if dtype != DOUBLE:
+def _sum_of_products(given, arguments, labels, result, dtype, shape, conjugates=False):
+    if dtype not in (DOUBLE, COMPLEX):
         return None
-    operands = [packed(given, x, DOUBLE) for x in arguments]
+    operands = [packed(given, x, dtype) for x in arguments]
     shapes = [x.shape if len(word) == len(x.shape) else (math.prod(x.shape),) for word, x in zip(labels, operands)]
     if any(len(word) != len(own) for word, own in zip(labels, shapes)):
         return None
@@ -93,8 +98,10 @@ def _sum_of_products(given, arguments, labels, result, dtype, shape):
     steps = _label_steps(result, [sizes[label] for label in result], order)
     for word, own in zip(labels, shapes):
         steps += _label_steps(word, own, order)
-    params = len(order), math.prod(shape), *[sizes[label] for label in order], *steps
-    return NativeCall("contract", (*operands,), params, work=2 * PRODUCT * count * len(operands))
+    kind = 0 if dtype == DOUBLE else 2 if conjugates else 1
+    params = len(order), math.prod(shape), kind, *[sizes[label] for label in order], *steps
+    work = (8 if kind else 2) * PRODUCT * count * len(operands)
+    return NativeCall("contract", (*operands,), params, dtype, work=work)
 
 
 def _label_steps(word, shape, order):

@@ -65,14 +65,14 @@ def of_call(call: Call, types: list, result: tuple) -> float:
     result : tuple
         Type of its result.
     """
+    shapes, shape = [x[1] for x in types], result[1]
     is_product = product_of(call) is not None  # of matrices: the VM has an instruction, or calls BLAS
-    native = None if is_product else native_call(call, [x[:2] for x in types], *result[:2])
+    if is_product and (work := _small_product(call, types, shape)) is not None:
+        return work
+    native = native_call(call, [x[:2] for x in types], *result[:2])
     if native is not None:
         elements = sum([math.prod(x.shape) for x in native.operands]) + math.prod(result[1])
         return NATIVE_CALL + native.work + PACKED * elements
-    shapes, shape = [x[1] for x in types], result[1]
-    if is_product and (work := _small_product(call, types, shape)) is not None:
-        return work
     work = "product" if is_product else None if call.row is None else call.row.work
     sparse = [x for x in call.args if type(x) is not Operand and hasattr(x, "nnz")]
     given = tuple([shapes[x.position] if type(x) is Operand else _shape_of(x) for x in call.args])

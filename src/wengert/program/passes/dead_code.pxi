@@ -7,6 +7,64 @@ def live(Listing code, bint and_guards=True):
 
 
 cdef Listing eliminate_dead_in_place(Listing code):
+    """Eliminate dead code and stores that others overwrite; `code` must have no other owner, and its memory is reused."""
+    code = without_dead(code)
+    return without_dead(code) if merge_stores(code) else code
+
+
+cdef bint merge_stores(Listing code) except -1:
+    """Merge stores into an array that only the next store reads with that store; return whether there are any.
+
+    A PLACE overwrites an earlier one of the same view, and the scalars of consecutive PACKs become one PACK.
+    """
+    cdef Py_ssize_t i
+    cdef int32_t base
+    cdef Block block
+    cdef int32_t *count = NULL
+    cdef bint found = False
+    for i in range(code.n - 1, -1, -1):
+        base = code.as_[i] if code.ops[i] == PLACE or code.ops[i] == PACK else -1
+        if base < 0 or code.ops[base] != code.ops[i] or code.kinds[base] != code.kinds[i]:
+            continue
+        if code.ops[i] == PLACE and code.bs[base] != code.bs[i]:
+            continue
+        if count == NULL:
+            block = take(code.n * sizeof(int32_t))
+            count = <int32_t *>block.data
+            memset(count, 0, code.n * sizeof(int32_t))
+            count_uses(code, count)
+        if count[base] != 1 or count[i] == 0:
+            continue
+        found = True
+        if code.ops[i] == PACK:
+            merge_packs(code, i, count)
+            continue
+        while base >= 0 and count[base] == 1 and code.ops[base] == PLACE and code.bs[base] == code.bs[i]:
+            count[base] = 0
+            base = code.as_[base]
+        code.as_[i] = base
+    return found
+
+
+cdef int merge_packs(Listing code, Py_ssize_t i, int32_t *count) except -1:
+    """Merge PACK i with the PACKs before it that only the next one reads; they become dead."""
+    cdef list chain = [i]
+    cdef dict elements = {}
+    cdef int32_t v = code.as_[i]
+    while v >= 0 and code.ops[v] == PACK and count[v] == 1 and code.kinds[v] == code.kinds[i]:
+        chain.append(v)
+        count[v] = 0
+        v = code.as_[v]
+    for j in reversed(chain):
+        offsets, values = code.packs[code.bs[<int32_t>j]]
+        elements.update(zip(offsets.tolist(), values.tolist()))
+    offsets = sorted(elements)
+    code.packs.append((np.array(offsets, np.int32), np.array([elements[k] for k in offsets], np.int32)))
+    code.as_[i], code.bs[i] = v, <int32_t>(len(code.packs) - 1)
+    return 0
+
+
+cdef Listing without_dead(Listing code):
     """Eliminate dead code in place: the result reuses the memory of `code`, which must have no other owner."""
     cdef bytearray needed = needed_for(code, code.inputs + code.outputs, True)
     cdef const unsigned char *marks = needed

@@ -8,6 +8,7 @@ The trace of a loop repeats the same instructions with a period. An operand of t
 - a loop-invariant value, or
 - a slice: a view whose offset is affine in the iteration, or a table with one constant per iteration.
 Values of all iterations that are used after the loop are stacked.
+Small iterations that depend on each other only through running sums become array expressions (`parallel_loops`).
 
 Loops save memory rather than time, so only iterations on large arrays are rolled.
 
@@ -29,7 +30,7 @@ from wengert.program.ir.call import Operand, static
 from wengert.program.ir.ir import Listing, columns_named, kind_of, operands, overlaps
 from wengert.program.ir.opcode_table import ELEMENTWISE, OPCODES, marked, opcodes
 from wengert.program.ir.opcodes import Op
-from wengert.program.passes import simplify
+from wengert.program.passes import parallel_loops, simplify
 from wengert.program.passes.loop import Loop, call_of, type_of_result
 
 _FLOAT = np.dtype(float)
@@ -152,6 +153,20 @@ class _LoopSearch:
         many = np.flatnonzero(_HAS_LIST[self.op])
         return {i: np.array(operands(self.code, i), dtype=np.int64) for i in many.tolist()}
 
+    @functools.cached_property
+    def reads(self):
+        """The positions of values that are read, in order, and the position of each reader, -1 for the caller."""
+        readers = np.arange(len(self.code))
+        long = self.long_operands.items()
+        values = np.concatenate([*self.read, *[given for _, given in long], self.code.outputs]).astype(np.int64)
+        by = [np.tile(readers, 3), *[np.full(len(given), i) for i, given in long]]
+        by = np.concatenate([self.position[np.concatenate(by)], np.full(len(self.code.outputs), -1)])
+        is_read = values >= 0
+        is_read[is_read] = self.position[values[is_read]] >= 0
+        read, by = self.position[values[is_read]], by[is_read]
+        order = np.argsort(read, kind="stable")
+        return read[order], by[order]
+
     def size(self, i):
         dtype, shape, _ = kind_of(self.code, i)
         return dtype.itemsize * math.prod(shape)
@@ -159,16 +174,28 @@ class _LoopSearch:
     # ------------------------------------------------------------------------------------------ the period
 
     def loop(self):
-        """Return the program with the loop that covers most instructions; None if there is none."""
+        """Return the program with the loop of most instructions, and others of its period, rolled; None without one."""
         if not _has_repetition(self._opcode_type_ids(), _MIN_WINDOWS):
             return None
-        for period, start, stop in self._candidates(self._instruction_ids()):
-            start = self._best_cut(period, start, stop)
-            try:
-                return _Candidate(self, period, start, (stop - start) // period).rewrite()
-            except _NotALoop:
-                pass
+        words = self._instruction_ids()
+        for period, start, stop in self._candidates(words):
+            longest = self._candidate(period, start, stop)
+            if longest is None:
+                continue
+            runs = [run for run in _runs(words, period) if run != (start, stop)] if self.optimised is not None else []
+            others = [self._candidate(period, *run) for run in runs]
+            found = _rewritten(self, longest, [each for each in others if each is not None])
+            if found is not None:
+                return found
         return None
+
+    def _candidate(self, period, start, stop):
+        """Return the loop of a run of repeated instructions; None if there is none."""
+        start = self._best_cut(period, start, stop)
+        try:
+            return _Candidate(self, period, start, (stop - start) // period)
+        except _NotALoop:
+            return None
 
     def _instruction_ids(self):
         """Return an id for each position; positions with equal ids may be the same instruction of two iterations."""
@@ -213,10 +240,7 @@ class _LoopSearch:
         periods = np.argsort(-counts * np.arange(len(counts)), kind="stable")[:_MAX_PERIODS]
         found = []
         for period in periods[(counts[periods] > 0) & (periods <= _MAX_BODY_LENGTH)].tolist():
-            same = np.concatenate([[False], words[period:] == words[:-period], [False]])
-            edges = np.flatnonzero(same[1:] != same[:-1])
-            runs = zip(edges[::2].tolist(), (edges[1::2] + period).tolist())
-            found += [(period, start, stop) for start, stop in runs if stop - start >= _MIN_STEPS * period]
+            found += [(period, start, stop) for start, stop in _runs(words, period)]
         # among loops of similar length (within 5 %), prefer the shorter period
         return sorted(found, key=lambda run: (-round(20 * math.log(run[2] - run[1])), run[0]))[:_MAX_PERIODS]
 
@@ -242,6 +266,46 @@ class _LoopSearch:
         np.add.at(cost, first[is_carried], weights[is_carried])
         np.subtract.at(cost, end[is_carried], weights[is_carried])
         return start + int(np.argmin(np.cumsum(cost)[:period]))
+
+
+def _runs(words, period):
+    """Return the start and stop of each run of words that repeats with a period often enough for a loop."""
+    same = np.concatenate([[False], words[period:] == words[:-period], [False]])
+    edges = np.flatnonzero(same[1:] != same[:-1])
+    runs = zip(edges[::2].tolist(), (edges[1::2] + period).tolist())
+    return [(start, stop) for start, stop in runs if stop - start >= _MIN_STEPS * period]
+
+
+def _rewritten(search, longest, others):
+    """Return the program with the iterations of loops replaced; None if that of the longest one cannot be."""
+    code = search.code
+    new, of = Listing(), np.full(len(code), -1, dtype=np.int32)
+    waiting = np.ones(len(code), dtype=bool)  # instructions that are not in the new program yet
+
+    def take(which):
+        ids = np.flatnonzero(which & waiting).astype(np.int32)
+        new.take(code, ids, of)
+        waiting[ids] = False
+
+    take(search.position < 0)
+    numbers = np.arange(len(code))
+    for each in sorted([longest, *others], key=lambda candidate: candidate.start):
+        if not waiting[each.at[0, 0]]:  # part of the loop before
+            continue
+        take(numbers < each.at[0, 0])
+        try:
+            each.rewrite(new, of)
+        except _NotALoop:
+            if each is longest:
+                return None
+            continue
+        waiting[each.at] = False
+    if waiting[longest.at[0, 0]]:
+        return None
+    take(waiting)
+    new.inputs = of[code.inputs].tolist()
+    new.outputs = of[code.outputs].tolist()
+    return new
 
 
 def _ids_of(keys):
@@ -415,13 +479,10 @@ class _Candidate:
 
         The first result maps an instruction to the number of last iterations whose values are read.
         """
-        search = self.search
-        outside = np.ones(len(self.code), dtype=bool)
-        outside[self.at] = False
-        used = [search.read[:, outside].ravel(), *[given for i, given in search.long_operands.items() if outside[i]]]
-        used = np.unique(np.concatenate([*used, self.code.outputs]))
-        places = search.position[used[used >= 0]]
-        places = places[(places >= self.start) & (places < self.stop)] - self.start
+        read, by = self.search.reads
+        inside = slice(*np.searchsorted(read, [self.start, self.stop]))
+        read, by = read[inside], by[inside]
+        places = np.unique(read[(by < self.start) | (by >= self.stop)]) - self.start
         lasts, stacks, depths = {}, [], self._depths()
         for q in np.unique(places % self.period).tolist():
             steps = places[places % self.period == q] // self.period
@@ -447,25 +508,18 @@ class _Candidate:
 
     # ------------------------------------------------------------------------------------------ the new program
 
-    def rewrite(self):
-        """Return the program with the iterations replaced by a call of the loop."""
-        code, search = self.code, self.search
-        self.new = Listing()
-        self.of = np.full(len(code), -1, dtype=np.int32)
-        inside = np.zeros(len(code), dtype=bool)
-        inside[self.at] = True
-        first = np.arange(len(code)) < self.at[0, 0]
-        leaves = search.position < 0
-        self.new.take(code, np.flatnonzero(first | leaves).astype(np.int32), self.of)
+    def rewrite(self, new, of):
+        """Append a call of the loop, or the arrays of all its iterations, to the new program; `of` has its ids."""
+        self.new, self.of = new, of
         self._write_body()
-        loop = Loop(self.body, len(self.at), len(self.carried), len(self.kept), self.results)
         values = [*self.carried.values(), *self.kept.values(), *self.slices]
-        r = self.new.call(call_of(loop, values), type_of_result(loop))
-        self._read_result(loop, r)
-        self.new.take(code, np.flatnonzero(~first & ~leaves & ~inside).astype(np.int32), self.of)
-        self.new.inputs = self.of[code.inputs].tolist()
-        self.new.outputs = self.of[code.outputs].tolist()
-        return self.new
+        if self.is_parallel:
+            first = len(self.carried), len(self.carried) + len(self.kept)
+            self._read_result(parallel_loops.appended(new, self.body, len(self.at), *first, values))
+            return
+        loop = Loop(self.body, len(self.at), len(self.carried), len(self.kept), self.results)
+        r = new.call(call_of(loop, values), type_of_result(loop))
+        self._read_result(lambda word, number: (r, loop.view(word, number)))
 
     def _write_body(self):
         """Build the body from the instructions of one iteration, and collect its operands in the new program."""
@@ -521,11 +575,12 @@ class _Candidate:
             if dtype != _FLOAT or strides is not None:
                 raise _NotALoop
         self.results = [*lasts, *self.stacked.values()]
-        self.body = simplify.simplified(body, False)
+        self.body, self.is_parallel = simplify.simplified(body, False), False
         if self.search.optimised is not None:
-            if not _is_recurrence(self.body, len(self.carried)):
+            self.is_parallel = not _is_recurrence(self.body, len(self.carried))
+            if self.is_parallel and not parallel_loops.pays(self.body, len(self.at), len(self.carried)):
                 raise _NotALoop
-            self.body = self.search.optimised(self.body)
+            self.body = self.body if self.is_parallel else self.search.optimised(self.body)
 
     def _take(self, ids):
         """Append instructions to the body."""
@@ -646,17 +701,18 @@ class _Candidate:
             return np.full(self.shape(v)[1], self._constant(int(search.c[v])))
         return code.constants[search.a[v]] if search.op[v] == Op.CONST else code.arrays[search.a[v]]
 
-    def _read_result(self, loop, r):
-        """Define the values that are used after the loop as views of its result."""
+    def _read_result(self, found):
+        """Define the values that are used after the loop; ``found(word, number)`` is a value and the view of a part."""
         new = self.new
         for k, (q, back) in enumerate(self.carried):
             if back <= self.lasts.get(q, 0):
-                self.of[self.at[-back, q]] = new.part(r, loop.view("last", k), _FLOAT)
+                r, view = found("last", k)
+                self.of[self.at[-back, q]] = r if view is None else new.part(r, view, _FLOAT)
         for q in self.stacks:
-            offset, shape, strides = loop.view(*self.stacked[q])
+            r, (offset, shape, strides) = found(*self.stacked[q])
             for j, i in enumerate(self.at[:, q].tolist()):
                 self.of[i] = new.part(r, (offset + j * strides[0], shape[1:], strides[1:]), _FLOAT)
         for q, view in self.trajectories.items():
-            stack = new.part(r, loop.view(*self.stacked[q]), _FLOAT)
+            stack = new.part(*found(*self.stacked[q]), _FLOAT)
             base = int(self.of[self.given[q, 0][0]])
             self.of[self.at[-1, q]] = new.place(base, view, stack, kind_of(self.code, int(self.at[-1, q])))

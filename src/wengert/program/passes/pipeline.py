@@ -40,6 +40,7 @@ from wengert.program.ir.opcodes import Op
 from wengert.program.passes import (
     batching,
     expand_dots,
+    join_dots,
     join_products,
     loop_recovery,
     reassociate,
@@ -310,7 +311,7 @@ PASSES: tuple[Pass, ...] = (
         "Muchnick (1997), Advanced compiler design and implementation, section 18.10", True, _is_exact,
     ),
     Pass(
-        "join_products", lambda code, run: join_products.join_products(code), ("trace",),
+        "join_products", lambda code, run: join_products.join_products(join_dots.join_dots(code)), ("trace",),
         "products of vectors with parts of one matrix joined into one product",
         "Dongarra, Du Croz, Hammarling and Duff (1990), A set of level 3 basic linear algebra subprograms. "
         "doi:10.1145/77626.79170",

@@ -28,7 +28,7 @@ from wengert.program.ir.opcodes cimport *
 from wengert.program.ir.view_overlap cimport Boxes, are_disjoint
 
 from wengert.core.tape.tape import kernel_partials
-from wengert.program.ir.call import is_function, product_of, static
+from wengert.program.ir.call import Operand, is_function, product_of, static
 from wengert.program.ir.opcode_table import function, primitive
 
 cnp.import_array()
@@ -132,7 +132,32 @@ cdef int32_t fold_one(Listing code, int32_t v, bint exact, StoredElements conten
     if code.ops[v] == WG_ADD and not exact:
         return fold_add_zeros(code, v)
     if code.ops[v] == CALL:
-        return fold_expand_dims(code, v) if exact else fold_call_add_zeros(code, fold_expand_dims(code, v))
+        v = fold_expand_dims(code, fold_identity_call(code, v))
+        return v if exact else fold_call_add_zeros(code, v)
+    return v
+
+
+cdef bint is_call_of(call, fun):
+    """Return whether a call applies a function to one operand, without keywords."""
+    return (call.row is not None and call.row.fun is fun and len(call.args) == 1 and len(call.operands) == 1
+            and not call.kwargs)
+
+
+cdef int32_t fold_identity_call(Listing code, int32_t i) except -1:
+    """Remove ``+x`` and conjugates of conjugates, which derivatives of complex functions contain."""
+    cdef int32_t v
+    call = code.calls[code.as_[i]]
+    if not is_call_of(call, np.conjugate) and not is_call_of(call, np.positive):
+        return i
+    v = call.operands[0]
+    if call.row.fun is np.conjugate:
+        if code.ops[v] != CALL or not is_call_of(code.calls[code.as_[v]], np.conjugate):
+            return i
+        v = code.calls[code.as_[v]].operands[0]
+    if code.kinds[v] != code.kinds[i]:
+        return i
+    code.calls.pop()
+    code.n = i
     return v
 
 
@@ -244,7 +269,7 @@ cdef int32_t forward_to_view(Listing code, int32_t i, bint keep_layout, Boxes bo
     return i
 
 
-cdef bytearray layout_matters(Listing code):
+cpdef bytearray layout_matters(Listing code):
     """Mark arrays whose layout matters: outputs, and arrays read by address."""
     cdef bytearray found = bytearray(max(1, code.n))
     cdef unsigned char *marks = found
@@ -347,6 +372,8 @@ cdef int32_t fold_add_zeros(Listing code, int32_t i) except -1:
 cdef int32_t fold_expand_dims(Listing code, int32_t i) except -1:
     """Rewrite ``expand_dims`` of a scalar as an array filled with it."""
     cdef tuple type = code.types[code.kinds[i]]
+    if code.ops[i] != CALL:
+        return i
     call = code.calls[code.as_[i]]
     if call.compute is not np.expand_dims or len(call.operands) != 1 or type[0] != np.float64 or type[2] is not None:
         return i
@@ -359,19 +386,32 @@ cdef int32_t fold_expand_dims(Listing code, int32_t i) except -1:
 
 cdef int32_t fold_call_add_zeros(Listing code, int32_t i) except -1:
     """Remove a call that adds constant zeros, with which adjoints of dtypes other than float64 start."""
-    cdef int32_t v
+    cdef int side
     if code.ops[i] != CALL:
         return i
     call = code.calls[code.as_[i]]
-    if call.row is not primitive(WG_ADD) or len(call.operands) != 1 or len(call.args) != 2 or call.kwargs:
+    if call.row is not primitive(WG_ADD) or len(call.args) != 2 or call.kwargs:
         return i
-    v = call.operands[0]
-    zeros = call.args[0] if isinstance(call.args[0], np.ndarray) else call.args[1]
-    if code.kinds[v] != code.kinds[i] or not isinstance(zeros, np.ndarray) or zeros.any():
-        return i
-    code.calls.pop()
-    code.n = i
-    return v
+    for side in range(2):
+        other = call.args[1 - side]
+        if type(other) is not Operand or code.kinds[<int32_t>call.operands[other.position]] != code.kinds[i]:
+            continue
+        zeros = known_array(code, call, call.args[side])
+        if zeros is not None and not zeros.any():
+            code.calls.pop()
+            code.n = i
+            return call.operands[other.position]
+    return i
+
+
+cdef object known_array(Listing code, call, argument):
+    """Return the array that an argument of a call is, or of which it is a view; None if it is not constant."""
+    cdef int32_t v
+    if type(argument) is Operand:
+        v = call.operands[argument.position]
+        v = code.as_[v] if code.ops[v] == VIEW else v
+        return code.arrays[code.as_[v]] if code.ops[v] == ARRAY else None
+    return argument if isinstance(argument, np.ndarray) else None
 
 
 cdef bint is_zeros(Listing code, int32_t v) except -1:

@@ -21,6 +21,9 @@ MAX_ULPS = 512
 #: factor by which a difference attributed to rounding may grow before f is traced again
 MAX_ROUNDING_GROWTH = 8
 
+#: signs of these changes; a prime number of them, so that they do not repeat from row to row
+_SIGNS = np.random.default_rng(0).choice([-1.0, 1.0], 1021)
+
 #: a difference from f may be this multiple of the effect of perturbing integrations within their tolerances
 MAX_PERTURBATIONS = 10
 
@@ -120,18 +123,23 @@ def _is_within_rounding(program, y, expected, leaves):
 
     This holds for results near 0 of functions that call compiled ones, whose rounding errors no trace repeats.
     """
-    moved = [_moved(x) if np.isrealobj(x) else x for x in leaves]
+    moved = [_moved(x, k) if np.isrealobj(x) else x for k, x in enumerate(leaves)]
     values = program._try_execute(moved)
     return type(values) is not int and distance(y, expected) <= distance(y, restored(program, values))
 
 
-def _moved(x):
-    """Return x changed by between one and two times `MAX_ULPS`; `np.spacing` would take ten times as long."""
+def _moved(x, k):
+    """Return leaf number k changed up or down, element by element, by between one and two times `MAX_ULPS`.
+
+    A common factor would cancel in quotients, such as solutions of linear systems. `np.spacing` would take ten times
+    as long.
+    """
     kind = getattr(x, "dtype", np.dtype(float)).type
     if not issubclass(kind, np.floating):
         return x
+    signs = np.resize(np.roll(_SIGNS, k), np.shape(x)) if np.ndim(x) else _SIGNS[-k % _SIGNS.size]
     with np.errstate(all="ignore"):
-        return x * kind(1.0 + MAX_ULPS * np.finfo(kind).eps)
+        return x * (1.0 + signs * (MAX_ULPS * np.finfo(kind).eps)).astype(kind)
 
 
 def restored(program, y):

@@ -29,6 +29,8 @@ cdef list regular_pieces(where, firsts):
     """
     cdef list cuts = [], found = []
     least = where.min()
+    if least > 0 and where.ndim == 1 and len(firsts) == 2:
+        return regular_pieces_of_line(np.ascontiguousarray(where, np.intp))
     if least < 0 or not where.any() or (least > 0 and is_irregular(where)):
         return None
     inside = [np.flatnonzero((where > 0).any(axis=tuple([d for d in range(where.ndim) if d != axis])))
@@ -60,6 +62,24 @@ cdef list regular_pieces(where, firsts):
             return None
         place = first_place + sum([ends[0] * s for ends, s in zip(bounds, strides)])
         found.append((source, view, (place, part.shape, strides)))
+    return found
+
+
+cdef list regular_pieces_of_line(const Py_ssize_t[::1] where):
+    """Return the same as `regular_pieces` for a 1-D array of indices into one array, all of them positive."""
+    cdef Py_ssize_t i, first = 0, n = where.shape[0], stride = 1, itemsize = sizeof(double)
+    cdef list found = []
+    if n > 1:
+        stride = np.sort(np.diff(where))[(n - 1) // 2]
+    for i in range(1, n + 1):
+        if i < n and where[i] - where[i - 1] == stride:
+            continue
+        if len(found) == MAX_VIEWS or (stride == 0 and i - first > 1):
+            return None
+        inner = (itemsize * stride if i - first > 1 else itemsize,)
+        found.append((0, (itemsize * (where[first] - 1), (i - first,), inner),
+                      (itemsize * first, (i - first,), (itemsize,))))
+        first = i
     return found
 
 
@@ -151,7 +171,7 @@ cdef int32_t emit_moved(Definitions ssa, key, numbers, list values, y) except -2
     if key not in ssa.moves:
         where = numbers()
         sizes = [math.prod(ssa.code.types[ssa.code.kinds[<int32_t>v]][1]) for v in values]
-        pieces = regular_pieces(where, np.cumsum([1, *sizes]))
+        pieces = regular_pieces(where, [*itertools.accumulate(sizes, initial=1)])
         if pieces is None and len(values) == 1 and sizes[0] <= 0x7fffffff and where.min() > 0:
             pieces = ssa.constant_array(np.ascontiguousarray(where - 1, dtype=np.int32))
         if type(pieces) is list:        # intern the views once per key

@@ -432,6 +432,12 @@ static WG_KERNEL(wg_rearrange) {
     return 0;
 }
 
+/* A whole operand. Parameter: bytes. */
+static WG_KERNEL(wg_copy) {
+    memmove(out, in[0], (size_t)call->params[0]);
+    return 0;
+}
+
 static WG_KERNEL(wg_bincount) {
     const int64_t count = call->params[0], n = call->params[1], *at = (const int64_t *)in[0];
     const double *z = (const double *)in[1];
@@ -517,28 +523,63 @@ static void wg_add_products(double *restrict y, const double *const *from, const
     }
 }
 
-/* Sum of products over labels. Parameters: number of labels, lengths, strides of the result and of each factor. */
+/* The same for complex factors; `sign` is -1 to conjugate the first one. */
+static void wg_add_complex_products(wg_complex *y, const wg_complex *const *from, const int64_t *by, int count, int64_t n,
+                                    double sign) {
+    wg_complex total = *y;
+    int64_t i;
+    int k;
+    for (i = 0; i < n; i++) {
+        wg_complex term = from[0][i * by[1]];
+        term.im *= sign;
+        for (k = 1; k < count; k++) {
+            const wg_complex b = from[k][i * by[k + 1]];
+            const double re = term.re * b.re - term.im * b.im;
+            term.im = term.re * b.im + term.im * b.re;
+            term.re = re;
+        }
+        if (by[0]) total = y[i * by[0]];
+        total.re += term.re;
+        total.im += term.im;
+        y[i * by[0]] = total;
+    }
+}
+
+static int wg_are_finite(const double *x, int64_t n) {
+    double check = 0.0;
+    int64_t i;
+    for (i = 0; i < n; i++) check += x[i] - x[i];
+    return check == 0.0;
+}
+
+/* Sum of products over labels. Parameters: number of labels, size of the result, whether it is real (0), complex (1),
+ * or complex with the first factor conjugated (2); then lengths, and strides of the result and of each factor. Complex
+ * NaN and infinities are left to NumPy. */
 static WG_KERNEL(wg_contract) {
-    const int labels = (int)call->params[0], last = labels - 1;
-    const int64_t *size = call->params + 2, *steps = size + labels;
+    const int labels = (int)call->params[0], last = labels - 1, kind = (int)call->params[2], item = kind ? 2 : 1;
+    const int64_t *size = call->params + 3, *steps = size + labels;
     const double *from[WG_MAX_OPERANDS] = {0};
     int64_t by[WG_MAX_OPERANDS + 1] = {0};
     ptrdiff_t at[WG_MAX_OPERANDS + 1] = {0}, index[WG_MAX_AXES] = {0};
     int d, k;
-    memset(out, 0, (size_t)call->params[1] * sizeof(double));
+    memset(out, 0, (size_t)(call->params[1] * item) * sizeof(double));
     for (d = 0; d < labels; d++)
         if (size[d] == 0) return 0;
     for (k = 0; labels && k <= call->count; k++) by[k] = steps[k * labels + last];
     for (;;) {
-        for (k = 0; k < call->count; k++) from[k] = (const double *)in[k] + at[k + 1];
-        wg_add_products((double *)out + at[0], from, by, call->count, labels ? size[last] : 1);
+        for (k = 0; k < call->count; k++) from[k] = (const double *)in[k] + item * at[k + 1];
+        if (kind)
+            wg_add_complex_products((wg_complex *)out + at[0], (const wg_complex *const *)from, by, call->count,
+                                    labels ? size[last] : 1, kind == 2 ? -1.0 : 1.0);
+        else
+            wg_add_products((double *)out + at[0], from, by, call->count, labels ? size[last] : 1);
         for (d = last - 1; d >= 0; d--) {
             const int more = ++index[d] < size[d];
             for (k = 0; k <= call->count; k++) at[k] += (more ? 1 : 1 - size[d]) * steps[k * labels + d];
             if (more) break;
             index[d] = 0;
         }
-        if (d < 0) return 0;
+        if (d < 0) return kind && !wg_are_finite((const double *)out, 2 * call->params[1]);
     }
 }
 
@@ -546,7 +587,7 @@ const wg_named_kernel wg_named_kernels[] = {
     {"loop", wg_loop_of_ufunc}, {"lstsq", wg_lstsq}, {"pinv", wg_pinv}, {"truncate", wg_truncate}, {"count", wg_count}, {"fold", wg_fold}, {"accumulate", wg_accumulate},
     {"argsort", wg_argsort}, {"quantile", wg_quantile}, {"interp", wg_interp}, {"elementwise", wg_elementwise},
     {"all close", wg_all_close}, {"difference", wg_difference}, {"sort", wg_sort}, {"median", wg_median}, {"argmax", wg_argmax}, {"search", wg_search},
-    {"take", wg_take}, {"rearrange", wg_rearrange}, {"bincount", wg_bincount}, {"select", wg_select},
+    {"take", wg_take}, {"rearrange", wg_rearrange}, {"copy", wg_copy}, {"bincount", wg_bincount}, {"select", wg_select},
     {"equals", wg_equals}, {"strong", wg_strong}, {"convolve", wg_convolve}, {"contract", wg_contract},
     {"solve", wg_solve}, {"inverse", wg_inverse}, {"determinant", wg_determinant}, {"cholesky", wg_cholesky},
     {"cholesky adjoint", wg_cholesky_adjoint}, {"qr", wg_qr}, {0, 0}};

@@ -26,7 +26,7 @@ cdef dict NATIVE_KERNELS = kernels_by_name()
 
 
 #: kernels that only move or compare elements, without rounding: the only ones in exact programs
-cdef frozenset EXACT_KERNELS = frozenset({"rearrange", "take", "equals"})
+cdef frozenset EXACT_KERNELS = frozenset({"rearrange", "take", "copy", "equals"})
 
 
 cdef int find_native_calls(Lowering low) except -1:
@@ -44,6 +44,9 @@ cdef int find_native_calls(Lowering low) except -1:
             if low.a[i] >= 0 and not (low.layout(low.a[i]).is_c and low.layout(low.a[i]).kind == BOOLS):
                 continue
             found = native_pack(len(values), low.a[i] >= 0, offsets, *type_of_value(low, i))
+        elif op == Op.PLACE and low.layout(i).kind == OTHER:
+            shape = tuple(low.listing.views[low.b[i]][1])
+            found = native_place(type_of_value(low, low.c[i]), low.layout(i).dtype, shape)
         elif op == Op.GUARD and not low.is_scalar(low.a[i]):
             found = native_guard(low.listing.guards[low.b[i]][0], *type_of_value(low, low.a[i]))
         else:
@@ -100,7 +103,11 @@ cdef tuple type_of_value(Lowering low, Py_ssize_t i):
 cdef int emit_native(Lowering low, Py_ssize_t i) except -1:
     """Emit a native call: its operands and result as tuples, and the Python step to fall back to."""
     found = low.natives[i]
-    values = low.listing.calls[low.a[i]].operands if low.op[i] == Op.CALL else low.operands(i)
+    values = low.operands(i)
+    if low.op[i] == Op.CALL:
+        values = low.listing.calls[low.a[i]].operands
+    elif low.op[i] == Op.PLACE:
+        values = [low.c[i]]
     result = native_result(low, i, found) if low.op[i] != Op.GUARD else None
     operands = [native_operand(low, given, values) for given in found.operands]
     if found.is_strided:
@@ -145,15 +152,19 @@ cdef bint is_contiguous(tuple shape, tuple strides, Py_ssize_t itemsize):
 cdef tuple native_result(Lowering low, Py_ssize_t i, found):
     """Return the location of a result as a tuple like `native_operand`, with axes in the kernel's order."""
     cdef Layout layout
+    cdef int array
     if low.is_scalar(i):
         is_flag = low.type[i] == 1
         return -1, low.slot[i], None, WG_SAME_1 if is_flag else WG_SAME_8, (), (), not is_flag
-    layout = low.layout(i)
+    if low.op[i] == Op.PLACE:
+        layout, array = stored_part(low, i)
+    else:
+        layout, array = low.layout(i), low.array(i)
     axes = range(layout.ndim) if found.axes is None else found.axes
     shape, strides = [tuple([line[d] for d in axes]) for line in (layout.shape, layout.strides)]
     kind = NATIVE_TYPES[layout.dtype]
     is_packed = is_contiguous(shape, strides, layout.itemsize)
-    return low.array(i), -1, None, CONVERSIONS[kind, kind], shape, strides, is_packed
+    return array, -1, None, CONVERSIONS[kind, kind], shape, strides, is_packed
 
 
 # ---------------------------------------------------------------------------------------------- assembly

@@ -61,7 +61,7 @@ cdef int allocate_and_emit(Lowering low) except -1:
         if not members:
             continue
         for i in members:
-            if step.kind != NATIVE and (low.op[i] == Op.PLACE or low.op[i] == Op.PACK or low.op[i] == Op.PUT):
+            if low.op[i] == Op.PLACE or step.kind != NATIVE and (low.op[i] == Op.PACK or low.op[i] == Op.PUT):
                 reuse_or_copy(low, i, s)
             elif low.is_scalar(i):
                 if low.op[i] != Op.GUARD:
@@ -269,9 +269,7 @@ cdef int emit_python(Lowering low, Py_ssize_t i) except -1:
         emit_python_step(low, op, None, operands, None, (), None, low.b[i], low.listing.guards[low.b[i]][0])
     elif op == Op.PLACE:
         y = low.value(i)
-        offset, shape, strides = low.listing.views[low.b[i]]
-        y.layout = Layout(y.layout.dtype, shape, strides)
-        y.where = low.array_at(y.alloc, offset)
+        y.layout, y.where = stored_part(low, i)
         y.is_whole = False
         emit_python_step(low, op, y, operands[-1:])
     elif op == Op.LOAD:
@@ -292,6 +290,12 @@ cdef int emit_python(Lowering low, Py_ssize_t i) except -1:
     else:
         emit_python_step(low, op, low.value(i), operands, function(op), tuple(map(Operand, range(len(operands)))), {})
     return 0
+
+
+cdef tuple stored_part(Lowering low, Py_ssize_t i):
+    """Return the layout of the elements that a PLACE stores, and the index of the array that starts there."""
+    offset, shape, strides = low.listing.views[low.b[i]]
+    return Layout(low.layout(i).dtype, shape, strides), low.array_at(low.alloc_of[i], offset)
 
 
 cdef bint may_take_out(Lowering low, Py_ssize_t i) except -1:
