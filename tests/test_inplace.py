@@ -1,11 +1,13 @@
 """In-place writes: one tape in order, saved overwritten values, buffers rolled forward after every sweep."""
 
+import contextlib
 import copy
 import functools
 import pickle
 import signal
 import threading
 import time
+import types
 
 import numpy as np
 import pytest
@@ -1342,6 +1344,132 @@ def through_functions(x):
     return v.T @ u[[0, 3]] * w
 
 
+ROWS = [STATE[:3] * 1.0, STATE[2:] * 2.0]
+
+
+def halves():
+    return ROWS[0] / 2, ROWS[1] / 2
+
+
+def each_half():
+    for row in ROWS:
+        yield row / 2
+
+
+@contextlib.contextmanager
+def lent():
+    yield ROWS[0] * 2
+
+
+def through_unpacking(x):
+    (a, b), (c, *d) = halves(), (*halves(), -ROWS[0])
+    e = f = ROWS[0] + 0
+    a[0], b[1], c[2], d[0][0], d[1][1] = x[0], x[1], x[2], x[0], x[1]
+    e[1] = x[2]
+    f[2] = x[0]
+    return a * b * c * d[0] * d[1] * e
+
+
+def through_loops(x):
+    total, old, new = 0.0, ROWS[0] * 1, ROWS[1] - 1
+    for k in range(3):
+        new[1:] = old[:-1] * x[1:]
+        new[0] = x[k]
+        old, new = new, old
+    for row in each_half():
+        row[1] = x[0]
+        total = total + row * old
+    for row, other in zip([r + 1 for r in ROWS], map(np.copy, ROWS)):
+        row += x
+        other[2] = x[1]
+        total = total + row * other
+    return total
+
+
+def through_choices(x):
+    u = ROWS[0] * 3 if x[0] > 0 else ROWS[1] - 3
+    u[0] = x[0]
+    if (v := -ROWS[1]).sum() < 0:
+        v[1] = x[1]
+    w = None
+    w = w or (np.exp(ROWS[0]) if x[1] < 0 else ROWS[1] / 3)
+    w[2] = x[2]
+    with lent() as z:
+        z[0] = x[1]
+    try:
+        raise ValueError
+    except ValueError:
+        y = ROWS[0] - 1
+        y[1] = x[0]
+    match halves():
+        case (p, q):
+            p[0], q[1] = x[1], x[2]
+    return u * v + w * z * y + p * q
+
+
+def through_containers(x):
+    held = {"a": ROWS[0] * 2, **{str(i): r.copy() for i, r in enumerate(ROWS)}}
+    held["b"] = held["a"] + 1
+    for key in held:
+        held[key][0] = x[0]
+    held.setdefault("c", -ROWS[1])[1] = x[1]
+    rows = [r - 1 for r in ROWS]
+    rows.append(rows[0] * rows[1])
+    rows[0][0], rows[1][1:], rows[2][2] = x[0], x[1:], x[2]
+    return sum(held.values()) * rows[0] * rows[1] + rows[2]
+
+
+class Kept:
+    shared = ROWS[0] * 1
+
+    def __init__(self):
+        self.u = self.shared - 1
+        self.v, self.w = ROWS[1] / 2, types.SimpleNamespace(z=-ROWS[1])
+
+    def fill(self, x):
+        self.u[0], self.v[1], self.w.z[2] = x
+        self.v += x
+        return self.u * self.v * self.w.z
+
+
+def through_attributes(x):
+    class Made:
+        u = ROWS[0] * 3
+
+    Made.u[1] = x[2]
+    return Kept().fill(x) * Made.u
+
+
+def write(u, x):
+    u[0] = x[1]
+    return u
+
+
+def through_other_functions(x):
+    u, v = None, ROWS[0] * 2
+
+    def fill():
+        nonlocal u
+        u = ROWS[1] * 2
+        u[0] = x[0]
+        v[1] = x[1]
+
+    fill()
+    w, z = ROWS[0] + 1, -ROWS[1]
+    np.copyto(w, x)
+    np.multiply(x, 2.0, out=z)
+    return u * v * write(-ROWS[0], x) * write(ROWS[1] + w, x) * z
+
+
+def through_results_of_numpy(x):
+    (a, b), c = np.divmod(ROWS[1], ROWS[0]), ROWS[0][ROWS[0] > 0]
+    values, vectors = np.linalg.eigh(np.diag(ROWS[1]) + 0.1)
+    p, q = np.outer(ROWS[0], ROWS[1])[:2]
+    grid, _ = np.meshgrid(*ROWS)
+    a[0], b[1], c[2], values[0], vectors[1, 1], p[0], q[1], grid[0] = x[0], x[1], x[2], x[0], x[1], x[2], x[0], x
+    return a * b * c + vectors @ values + p * q * grid[1] * grid[0]
+
+
 def over_a_cell():
     state = np.linspace(0.2, 1.0, 5)
 
@@ -1371,6 +1499,13 @@ COPIED = {
     "whole numbers": through_whole_numbers,
     "conditions": through_conditions,
     "functions": through_functions,
+    "unpacking": through_unpacking,
+    "loops": through_loops,
+    "choices": through_choices,
+    "containers": through_containers,
+    "attributes": through_attributes,
+    "other functions": through_other_functions,
+    "results of numpy": through_results_of_numpy,
     "the method dot": functools.partial(through_the_method_dot, held=MATRIX[:3]),
     "ndarray": through_a_new_ndarray,
 }
@@ -1398,10 +1533,18 @@ def test_result_that_something_else_refers_to_is_not_replaced():
     def shared(x):
         u = np.add(x.size, 1.0, out=held[0])
         u[0] = 2.0
+        rows, (v, _) = everything(), (*everything(), 0)
+        rows[0][1] = 3.0
+        v[2] += 1.0
+        for each in map(np.asarray, everything()):
+            each[2] += 1.0
         return u * x
 
-    assert np.array_equal(wg.grad(lambda x: np.sum(shared(x)))(np.ones(3)), [2, 4, 4])
-    assert np.array_equal(held[0], [2, 4, 4])
+    def everything():
+        return held
+
+    assert np.array_equal(wg.grad(lambda x: np.sum(shared(x)))(np.ones(3)), [2, 3, 6])
+    assert np.array_equal(held[0], [2, 3, 6])
 
 
 def test_copy_of_single_precision_stays_single():

@@ -41,8 +41,10 @@ from wengert.core.dispatch.ufunc import proxy as _proxy
 from wengert.core.modes import own_copies as _own_copies  # noqa: F401  (arguments that a function writes into)
 from wengert.core.operands import var as _var
 from wengert.core.rebind import identity as _identity
+from wengert.core.rebind import new_arrays as _new_arrays
 from wengert.core.rebind import registration as _registration
 from wengert.core.rebind import rename as _rename
+from wengert.core.rebind import results as _results
 from wengert.deferred import deferred as _deferred
 
 _copy = _deferred("copy")
@@ -404,26 +406,6 @@ def _seen(value):
     view = value.view(_Constant)
     view.plain = value
     return view
-
-
-def _references(value):
-    return _sys.getrefcount(value)
-
-
-_ALONE = _references(_np.empty(1))  # references to a temporary array, as seen by a function that it is passed to
-
-
-def _fresh(value):
-    """Return a new array in a form that can hold traced values, if nothing else refers to it; other values unchanged.
-
-    Code that stores into a result calls this before, while the stack holds the only reference.
-    """
-    if type(value) is not _np.ndarray or value.dtype.kind not in "fc" or _sys.getrefcount(value) != _ALONE:
-        return value
-    if (base := value.base) is None:
-        return _made(value)
-    is_alone = type(base) is _np.ndarray and base.base is None and _sys.getrefcount(base) == _ALONE + 1
-    return _made(value.copy("K")) if is_alone else value
 
 
 def _as_plain(value):
@@ -1125,4 +1107,7 @@ _install_namespaces(_sys.modules[__name__])
 _install_builtins(_sys.modules[__name__])
 _install_later()
 _registration.see_constants(_np.ndarray, _is_copied, _seen, _as_plain)
-_rename.BUILTINS[_rename.RESULT], _rename.BUILTINS[_rename.RECEIVER] = _fresh, _receiver
+_rename.BUILTINS[_rename.RESULT], _rename.BUILTINS[_rename.RESULTS] = _results.filled, _results.filled_items
+_rename.BUILTINS[_rename.RECEIVER] = _receiver
+_results.set_wrapper(_made, _var.ArrayVar, _var.note_origin)
+_new_arrays.set_watch(_var.watch_filled)

@@ -158,6 +158,11 @@ def is_tracing() -> bool:
     return bool(found) and (len(found) > 1 or type(found[0]) is not Watch)
 
 
+def is_outermost() -> bool:
+    """Return whether no derivative and no block of `lifting` encloses the running code."""
+    return not (is_tracing() or is_lifting() or _behind.get())
+
+
 def is_recording() -> bool:
     """Return whether a program is being recorded for replay in this context."""
     return any(recorder.level.recording for recorder in running.get() if type(recorder) is not Watch)

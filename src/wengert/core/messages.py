@@ -12,6 +12,7 @@ from wengert import features, registry
 from wengert.core import frames, levels
 from wengert.core.frames import at, solver, user_frame, where
 from wengert.core.rebind.follow import FOREIGN, is_standard, top_package, why_unfollowed
+from wengert.core.rebind.new_arrays import REFUSED
 from wengert.deferred import deferred
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 
@@ -113,7 +114,7 @@ def assignment_message(what: str) -> str:
             "differentiates arrays of numbers only. Keep an array of its own for each field, as in a dict of arrays"
         )
     return (
-        f"a traced value cannot be stored in a plain NumPy array: {what}{at()}. "
+        f"{REFUSED}{what}{at()}. "
         "The array was made where wengert does not see it, and the derivative would be lost. "
         "Make it with `import wengert.numpy as np`, or with np.zeros(n, like=x), or copy it with np.copy(a), or build "
         f"a list and return it{_unfollowed()}"

@@ -243,9 +243,10 @@ def _traced(inner, f, args, kwargs, reading, exact, disabled):
 
     contracted: list = []
     listing = listed(run, leaves, name, exact, disabled, lambda: contracted.append(True))
+    result = ends[-1]  # of the last run, if there were several
     searches = searches_of(run, leaves, count, name) if contracted else ()
     made = pipeline.run("trace", listing, pipeline.Options(exact, disabled=disabled))
-    program = Program(name, made.code, form, ends[0], exact, leaves)
+    program = Program(name, made.code, form, result, exact, leaves)
     program._disabled, program._history, program._searches = disabled, tuple(made.log), searches
     if inner is not _innermost_function and isinstance(f, Operator) and f.is_derivative:
         program._warn_about_searches()

@@ -46,15 +46,16 @@ class _ComplexIdentity:
     """Seeds inputs with rows of the identity, starting at row `first`; complex inputs also with i times these rows."""
 
     def __init__(self, first, width, derivative):
-        self._first = first
+        self._first = self._next = first
         self._width = width
         self._derivative = derivative
 
     def __call__(self, level, leaf, i):
         if self._derivative.holomorphic:
             check_complex_leaf(self._derivative.name, leaf)
-        ones = np.eye(self._width, np.size(leaf), self._first, dtype=leaf.dtype)
-        self._first -= np.size(leaf)
+        first = self._first if i == 0 else self._next  # f may be run again
+        self._next = first - np.size(leaf)
+        ones = np.eye(self._width, np.size(leaf), first, dtype=leaf.dtype)
         other = 1j * ones if leaf.dtype.kind == "c" else np.zeros_like(ones)
         return carried(level, leaf, np.reshape(np.concatenate([ones, other]), (level.k, *np.shape(leaf))))
 

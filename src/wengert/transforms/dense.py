@@ -17,9 +17,10 @@ import numpy as np
 from wengert.core.dispatch.checks import check_defined
 from wengert.core.modes.pullback import carried, carried_identity, columns, pull_back, quick_push
 from wengert.core.operands.var import holds_traced, plain
+from wengert.core.rebind.new_arrays import may_rerun, rerun
 from wengert.core.rebind.rebind import rebound
 from wengert.core.tape.tape import holds_complex
-from wengert.errors import NonSmoothError
+from wengert.errors import NonSmoothError, TracedValueError
 from wengert.transforms.analytic import (
     MAX_COMPLEX_ELEMENTS,
     check_analytic,
@@ -337,12 +338,12 @@ class _Identity:
     """Seeds inputs with rows of the identity over all input elements, from row `first` on."""
 
     def __init__(self, first):
-        self._first = first
+        self._first = self._next = first
 
     def __call__(self, level, leaf, i):
-        x = carried_identity(level, leaf, self._first)
-        self._first -= np.size(leaf)
-        return x
+        first = self._first if i == 0 else self._next  # f may be run again
+        self._next = first - np.size(leaf)
+        return carried_identity(level, leaf, first)
 
 
 class JVP(Operator):
@@ -358,7 +359,12 @@ class JVP(Operator):
         args = (x, *args)
         found = None
         if self._bare and self._positions == (0,):  # fast path
-            found = quick_push(rebound(self.f, True), self.name, args, kwargs, v)
+            try:
+                found = quick_push(rebound(self.f, True), self.name, args, kwargs, v)
+            except TracedValueError as error:
+                if not may_rerun(error):
+                    raise
+                return rerun(error, self, x, v, *args[1:], **kwargs)
             if found is not None and len(found) == 2:
                 return found
         if found is not None:

@@ -16,7 +16,9 @@ import numpy as np
 from wengert.containers import plain_copy
 from wengert.core.levels import running
 from wengert.core.modes.pullback import quick
+from wengert.core.rebind.new_arrays import may_rerun, rerun
 from wengert.core.rebind.rebind import rebound
+from wengert.errors import TracedValueError
 from wengert.transforms.products import Recording, record, resumed
 
 #: unused recordings of `fun` after which it evaluates f without recording
@@ -149,7 +151,12 @@ class Derivative(Operator):
             run = None
             if self._single and (self._size >= 0 or self._may_use_quick(args)):
                 f = rebound(self.f, True, len(args) + len(kwargs))
-                found = quick(f, self.name, args, kwargs, self.argnums, self._n, self._size, self._accept)
+                try:
+                    found = quick(f, self.name, args, kwargs, self.argnums, self._n, self._size, self._accept)
+                except TracedValueError as error:
+                    if not may_rerun(error):
+                        raise
+                    return rerun(error, self, *args, **kwargs)
                 if type(found) is tuple:
                     run = resumed(self.f, *found, self.name, args, kwargs, (self.argnums,))
                     run = self._in_cheaper_mode(run, args, kwargs)

@@ -28,6 +28,7 @@ from wengert.core.modes.pullback import (
     was_written,
 )
 from wengert.core.operands.var import as_numpy, holds_traced, is_traced, level_of, tangents_of
+from wengert.core.rebind.new_arrays import rerun_if_refused
 from wengert.core.rebind.rebind import rebound
 from wengert.core.tape.memory import Level
 from wengert.core.tape.tape import Tape, holds_complex
@@ -67,6 +68,7 @@ class Recording:
         self.tape.close()
 
 
+@rerun_if_refused
 def record(
     f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, name: str, order: int = 1,
     takes_complex: bool = False,
@@ -97,11 +99,15 @@ def record(
     return run
 
 
+@rerun_if_refused
 def push(
     f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, name: str, k: int, trace: Callable,
     takes_complex: bool = False,
 ) -> Recording:
-    """Evaluate `f` with k tangents; ``trace(level, x, i)`` returns the traced value of input leaf i."""
+    """Evaluate `f` with k tangents; ``trace(level, x, i)`` returns the traced value of input leaf i.
+
+    If f is run again, `trace` is called again from the first leaf on.
+    """
     run = Recording()
     run.name = name
     around = running.get()

@@ -165,10 +165,9 @@ def _symmetric(rows):
 
 def _scalar_valued(hessian):
     """Wrap f to check that it returns a scalar."""
-    f = rebound(hessian.f, True)
 
     def checked(*args, **kwargs):
-        y = f(*args, **kwargs)
+        y = rebound(hessian.f, True)(*args, **kwargs)
         if np.ndim(y[0] if hessian.has_aux else y):
             raise TypeError(f"{hessian.name}: the function must return a single number: use wengert.jacobian(f)")
         return y

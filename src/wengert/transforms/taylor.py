@@ -14,6 +14,7 @@ import numpy as np
 from wengert.containers import input_leaf, leaves_like, split
 from wengert.core import levels
 from wengert.core.operands import var
+from wengert.core.rebind.new_arrays import rerun_if_refused
 from wengert.core.rebind.rebind import rebound
 from wengert.transforms.operators import Operator
 from wengert.transforms.series import Maker, Series
@@ -44,6 +45,13 @@ class Taylor(Operator):
             raise TypeError(f"{self.name}: expected a tuple of {len(positions)} directions, one per argument")
         for position, direction in zip(positions, given):
             args[position] = self._series_along(args[position], direction, order)
+        y, maker = self._evaluated(args, kwargs, order)
+        leaves, restore = split(y)
+        return restore([self._coefficients(leaf, maker) for leaf in leaves])
+
+    @rerun_if_refused
+    def _evaluated(self, args, kwargs, order):
+        """Return the result of the function for series, and the `Maker` of its new arrays."""
         maker = Maker(order)
         try:
             with levels.lifting(maker):
@@ -52,8 +60,7 @@ class Taylor(Operator):
             levels.explain(maker, error, self.name)
             raise
         levels.check_end(maker, self.name)
-        leaves, restore = split(y)
-        return restore([self._coefficients(leaf, maker) for leaf in leaves])
+        return y, maker
 
     def _series_along(self, x, v, order):
         """The series x + t v, with the structure of x."""

@@ -13,6 +13,7 @@ from wengert import registry
 from wengert.core import frames
 from wengert.core.dispatch import dispatch, instances, methods, mixed, python_ufuncs, subclasses
 from wengert.core.operands import var
+from wengert.core.rebind.new_arrays import AS_ARRAY, AS_FLOAT, AS_OUT
 from wengert.deferred import deferred
 from wengert.errors import TracedValueError
 
@@ -90,7 +91,7 @@ class Lifted(var.BufferExporter):
         out = out[0] if isinstance(out, tuple) else out
         if not isinstance(out, Lifted):
             raise TracedValueError(
-                f"out= of numpy.{ufunc.__name__} is a plain array, which cannot hold {self.what}: create it in the "
+                f"out= of numpy.{ufunc.__name__} {AS_OUT} {self.what}: create it in the "
                 "function with np.zeros, or copy it with np.copy"
             )
         out[...] = found if where is True else np.where(where, found, out)
@@ -113,7 +114,7 @@ class Lifted(var.BufferExporter):
         handed = matrices.array_for_scipy(self, 2)
         if handed is not None:
             return handed
-        return self._raise_unsupported("code that makes a plain array of it")
+        return self._raise_unsupported(AS_ARRAY)
 
     def _export_buffer(self):
         if matrices.array_for_scipy(self, 2) is None:
@@ -126,7 +127,7 @@ class Lifted(var.BufferExporter):
     def __float__(self):
         if frames.is_asserted() and (value := self._displayed()) is not None:
             return float(value)
-        self._raise_unsupported("code that makes a Python float of it")
+        self._raise_unsupported(AS_FLOAT)
 
     def __hash__(self):
         if self.ndim:

@@ -51,6 +51,8 @@ cdef int assign_level(Buffer buffer, Level level, cnp.ndarray view) except -1:
         return 0
     if buffer.level is None and buffer.escaped is not None:
         raise TracedValueError(messages.escaped_message(buffer.escaped))
+    if buffer.level is None and filled_places is not None:
+        note_filled(buffer)
     if level.depth > 0:
         under = same_memory(buffer, buffer.level)
         if buffer.level is not None:

@@ -66,6 +66,29 @@ cdef inline Py_ssize_t offset(cnp.ndarray v, int d, object k) except? -1:
     return j * cnp.PyArray_STRIDE(v, d)
 
 
+def watch_filled(places):
+    """From now on, add the places of arrays that are filled with traced values to a set; None ends that.
+
+    They are the places at which the arrays were made, as far as `note_origin` was told of them.
+    """
+    global filled_places, origins
+    filled_places, origins = places, None if places is None else weakref.WeakKeyDictionary()
+
+
+def note_origin(x, place):
+    """Note the place at which an array was made, while `watch_filled` is in effect."""
+    if filled_places is not None and (<ArrayVar?>x).buffer.level is None:
+        origins.setdefault((<ArrayVar>x).buffer, place)
+
+
+cdef int note_filled(Buffer buffer) except -1:
+    """Note that the first traced value is about to be stored in a buffer."""
+    place = origins.get(buffer)
+    if place is not None:
+        filled_places.add(place)
+    return 0
+
+
 cdef bint activate(Buffer buffer, Level level) except -1:
     """Assign a clean buffer to the outermost level of a value about to be stored.
 
@@ -80,6 +103,8 @@ cdef bint activate(Buffer buffer, Level level) except -1:
         return buffer.level is level
     if buffer.escaped is not None:
         raise TracedValueError(messages.escaped_message(buffer.escaped))
+    if filled_places is not None:
+        note_filled(buffer)
     if level.kind == REVERSE:
         if level.tape == NULL:
             raise LevelError(messages.ended_message(level))

@@ -97,6 +97,8 @@ cdef extern from "Python.h":
 cdef type np_integer = np.integer
 cdef object float64 = np.float64, ndarray = np.ndarray, true = np.True_, false = np.False_
 cdef object np_sum = np.sum, add_reduce = np.add.reduce
+#: while a derivative is rerun: where arrays that are filled were made; buffer -> where it was made
+cdef object filled_places = None, origins = None
 cdef Kernel u_power = kernels[np.power]
 
 # Modules of higher layers that operands call; set by `wengert.core.hooks`.

@@ -41,6 +41,7 @@ from wengert.core.rebind.follow import (
 )
 from wengert.core.rebind.inspected import Inspected
 from wengert.core.rebind.modules import ModuleInUse, ModuleProxy, import_alias, module_proxy, proxied
+from wengert.core.rebind.new_arrays import wrapped_lines, wraps_results
 from wengert.core.rebind.proxies import (
     ClassAttribute,
     ClassDescriptor,
@@ -378,6 +379,7 @@ class Plan(Inspected):
             or holds_module(value)
             or reads_computed(value)
             or attribute_reads(value)
+            or wraps_results(value.__code__)
         )
 
     def is_replaced(self, space, name, value):
@@ -446,7 +448,7 @@ class Plan(Inspected):
         for path in attribute_reads(f):
             aliases.append(live_alias(held, path[0], _Attributes))
             names[path] = aliases[-1].name
-        return (names, sources, self.imports(f), read(f.__code__).held), aliases
+        return (names, sources, self.imports(f), read(f.__code__).held, wrapped_lines(f.__code__)), aliases
 
     alias = staticmethod(alias_of)
 

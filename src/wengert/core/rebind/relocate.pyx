@@ -41,7 +41,7 @@ cdef class _Instruction:
 def relocated(code, arguments, insertions):
     """Return `code` with other arguments of instructions, and code inserted after instructions.
 
-    Both are given by the offsets of instructions in bytes.  No code is inserted after jumps and conditions.
+    Both are given by the offsets of instructions in bytes.  Code inserted after a jump runs where it does not jump.
     """
     cdef list instructions = _decode(code.co_code)
     cdef _Instruction each
@@ -103,10 +103,11 @@ cdef bint _fit_arguments(list instructions, list moved) except -1:
     """Enter the distances of jumps, with the prefixes that they need; return whether an instruction grew."""
     cdef _Instruction each
     cdef bint has_grown = False
-    cdef Py_ssize_t needed
+    cdef Py_ssize_t needed, end
     for each in instructions:
         if each.target >= 0:
-            each.arg = abs(<Py_ssize_t>moved[each.target] - <Py_ssize_t>moved[each.end])  # nothing follows a jump
+            end = <Py_ssize_t>moved[each.end] - len(each.after) // 2
+            each.arg = abs(<Py_ssize_t>moved[each.target] - end)
         needed = 0
         while each.arg >> 8 * (needed + 1):
             needed += 1

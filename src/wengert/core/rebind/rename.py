@@ -114,6 +114,7 @@ COMPARED, CONTAINED = private("compared"), private("contained")
 _PLAIN_OPERANDS = {_IS_OP: COMPARED, _CONTAINS_OP: CONTAINED}
 CALLEE = private("callee")  # name of the function that replaces the value of a variable that is called
 RESULT = private("result")  # name of the function that wraps a new array into which code stores
+RESULTS = private("results")  # the same, also for arrays in new containers
 SEEN = private("seen")  # name of the function that replaces any value
 RECEIVER = private("receiver")  # name of the function that replaces an array whose method accepts plain arrays only
 
@@ -633,12 +634,30 @@ def _filled(instructions, k):
     return arg >> 4 if left else arg & 15 if op in _PAIRS else arg
 
 
+def _results_on(code, instructions, lines):
+    """Return the offsets of instructions on these lines whose result may be a new array."""
+    found = [instructions[k][0] for k in places(instructions, _NEW_TABLE) if not _reads_callee(instructions, k)]
+    starts = [start for start, _, line in code.co_lines() if line in lines]
+    ends = [end for _, end, line in code.co_lines() if line in lines]
+    return [i for i in found if bisect.bisect_right(starts, i) > bisect.bisect_right(ends, i)]
+
+
+def _reads_callee(instructions, k):
+    """Return whether instruction k reads an attribute that is called or read from."""
+    (_, op, arg, _), (_, after, _, _) = instructions[k : k + 2]
+    return op in _ATTRIBUTE and (bool(_ATTRIBUTE_SHIFT and arg & 1) or after in _ATTRIBUTE or after == _op["PUSH_NULL"])
+
+
 def _is_result(instruction):
     return instruction[1:3] in _OPERATORS or instruction[1] in _CALLS
 
 
 #: instructions that store into an array, and the number of values in their keys
 _KEYS = {dis.opmap[name]: count for name, count in (("STORE_SUBSCR", 1), ("STORE_SLICE", 2)) if name in dis.opmap}
+#: opcodes whose result may be a new array
+_NEW_TABLE = table_of({dis.opmap[name] for name in (
+    "CALL", "CALL_KW", "CALL_FUNCTION_EX", "BINARY_OP", "UNARY_NEGATIVE", "UNARY_POSITIVE", "CALL_INTRINSIC_1",
+    "BINARY_SUBSCR", "BINARY_SLICE", "LOAD_ATTR", "FOR_ITER", "BEFORE_WITH") if name in dis.opmap})  # fmt: skip
 _SINGLE_STORES = _ALL_STORES - {_op["STORE_FAST_STORE_FAST"]}
 _CALLS = {dis.opmap[name] for name in ("CALL", "CALL_KW", "CALL_FUNCTION_EX") if name in dis.opmap}
 #: operators that yield a new object, as (opcode, argument)
@@ -698,13 +717,14 @@ def _is_inspected(code, instruction):
     return name in _IDENTITY or name in _INSPECTED
 
 
-def rename(code, names, sources, imports, held, hidden=frozenset(), made=None):
+def rename(code, names, sources, imports, held, lines=None, hidden=frozenset(), made=None):
     """Return `code` with `names` and `imports` renamed.
 
     A pair in `names` is a name with an attribute that is read from its value, which has a private name of its own.
     Names in `sources` are renamed only where `_is_in_use` holds, since a class must stay itself in `isinstance`,
     `except` and comparisons; the values of this dict say which are enumerations.  Code that replaces the value is
-    inserted where the value of a name in `held` is returned or read from, and for new arrays into which code stores.
+    inserted where the value of a name in `held` is returned or read from, and for new arrays into which code stores;
+    on `lines`, for all results that may be new arrays.
     `hidden` are names of a class body, which its annotation scopes see before globals.  `made` are names of functions
     that the enclosing code makes, or False if none of its variables is called.
     """
@@ -716,6 +736,8 @@ def rename(code, names, sources, imports, held, hidden=frozenset(), made=None):
     if made is not False:
         made = _made(code, instructions, made)
     inserted, methods = {}, plain_methods(code)
+    if lines is not None and (results := _results_on(code, instructions, lines)):
+        inserted = dict.fromkeys(results, _seen_by(added.setdefault(RESULTS, len(code.co_names))))
     for k in naming:
         before, (i, op, arg, width), shift = instructions[k - 1], instructions[k], 0
         if op in _ATTRIBUTE and _reads_method(code, instructions, k, names, methods):
@@ -771,7 +793,7 @@ def rename(code, names, sources, imports, held, hidden=frozenset(), made=None):
     if calls:
         inserted |= dict.fromkeys(calls, _seen_by(added.setdefault(CALLEE, len(code.co_names) + len(added))))
     consts = tuple(
-        rename(nested, names, sources, imports, held, own, made) if type(nested) is types.CodeType else nested
+        rename(nested, names, sources, imports, held, lines, own, made) if type(nested) is types.CodeType else nested
         for nested in code.co_consts
     )
     if not added and all(map(lambda a, b: a is b, consts, code.co_consts)):

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from wengert.core.rebind import follow
 from wengert.core.rebind.bytecode import codes_in, names_in
 from wengert.core.rebind.follow import DATA, is_followed, parts_of
+from wengert.core.rebind.new_arrays import wraps_results
 from wengert.core.rebind.registration import COPY_FUNCTIONS, is_copying, is_deferred, is_simple, lookup, state
 from wengert.core.rebind.rename import BUILTINS, plain_methods
 from wengert.core.rebind.tables import TABLES
@@ -155,7 +156,7 @@ def _is_inert_name(value):
 
 def is_certain(f) -> bool:
     """Return whether the code of a function is never renamed, given that none of its names leads to a replacement."""
-    if f.__defaults__ or f.__kwdefaults__:
+    if f.__defaults__ or f.__kwdefaults__ or wraps_results(f.__code__):
         return False
     is_same = all(
         _is_certain_code(code.co_code[::2]) and (COPY_FUNCTIONS | plain_methods(code)).isdisjoint(code.co_names)

@@ -180,7 +180,7 @@ class OperandPlan(Plan):
         return self.own.setdefault(id(value), Alias(value, name))
 
     def renaming(self, f):
-        (names, sources, imports, held), aliases = super().renaming(f)
+        (names, sources, *rest), aliases = super().renaming(f)
         for name in read(f.__code__).names:
             key = id(f.__globals__), name
             if key in self.operands:
@@ -192,7 +192,7 @@ class OperandPlan(Plan):
         for first, module, _, _ in module_reads(f):
             if first in names:
                 self.changed[id(module)] = True
-        return (names, sources, imports, held), aliases
+        return (names, sources, *rest), aliases
 
     def rename(self, f):
         key, aliases = self.renaming(f)

@@ -10,6 +10,7 @@ import wengert.numpy  # noqa: F401  (registers NumPy's names for the rebinding o
 from wengert.core import levels
 from wengert.core.modes.pullback import carried, independent
 from wengert.core.operands.var import lost_searches, take_searches
+from wengert.core.rebind.new_arrays import rerun_if_refused
 from wengert.core.tape.memory import Level
 from wengert.core.tape.tape import Tape
 from wengert.program.ir.ir import Listing, dependent
@@ -72,6 +73,7 @@ class Recording:
 recording: ContextVar[Recording | None] = ContextVar("wengert_program_recording", default=None)
 
 
+@rerun_if_refused
 def listed(
     function,
     examples: list,
