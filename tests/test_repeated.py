@@ -1,8 +1,10 @@
 """Gradients of functions that are called repeatedly by their formulas: programs replace the traces of the formulas."""
 
+import gc
 import subprocess
 import sys
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 #: more calls than are traced before there is a program
-CALLS = 40
+CALLS = 80
 
 S = np.diag([4.0, 5.0, 6.0, 7.0]) + np.arange(16.0).reshape(4, 4) / 20
 P = np.arange(30.0).reshape(10, 3) ** 0.7
@@ -250,6 +252,19 @@ def test_number_of_programs_is_bounded(replays):
     assert repeated.sizes()[0] <= 256 and repeated.sizes()[1] == 0
     wg.clear_caches()
     assert repeated.sizes() == (0, 0)
+
+
+def test_programs_keep_no_argument_alive(replays):
+    gradient = wg.grad(lambda x, weights: np.sum(scipy.ndimage.convolve1d(x, weights) ** 2))
+    x, weights = np.sin(np.arange(16.0)), np.array([1.0, 2.0, 1.0])
+    for _ in range(CALLS):
+        gradient(x, weights)
+    assert replays
+    replays.clear()
+    kept = weakref.ref(weights)
+    del weights
+    gc.collect()
+    assert kept() is None
 
 
 def test_in_threads(replays):

@@ -26,6 +26,7 @@ formulas = deferred("wengert.program.specialise.formulas")
 second = deferred("wengert.transforms.second")
 
 repeated.new_replay = lambda *call: formulas.new_replay(*call)
+repeated.new_pullback = lambda *call: formulas.new_pullback(*call)
 
 
 class _NotGiven:

@@ -201,8 +201,8 @@ class Primitive:
     is_formula : bool
         ``composed`` only: the body agrees with the function within rounding only, so the value is the function's own.
     replayed : bool
-        ``composed`` only: the body makes so many calls that gradients compute repeated calls by a program; see
-        `wengert.core.dispatch.repeated`.
+        The body of a composed function, or the pullback of another one, makes so many calls that gradients compute
+        repeated calls by a program; see `wengert.core.dispatch.repeated`.
     simpler : callable or None
         Computes the same result by other functions; returns None if it does not apply.
     options : dict or None

@@ -276,7 +276,7 @@ def eigvals_along_matrix(t, y, a):
     return np.diagonal(strong_matmul(np.linalg.inv(v), strong_matmul(t, v)), axis1=-2, axis2=-1)
 
 
-@composed(np.linalg.eig)
+@composed(np.linalg.eig, replayed=True)
 def _eig(a):
     a = as_array(a)
     return EigResult(*unpacked(packed_eig(a), *eigh_shapes(a)))

@@ -1,9 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Counts repeated calls of composed functions in gradients, and hands them over to programs.
+"""Counts repeated calls of formulas and pullbacks in gradients, and replaces them by programs.
 
-A formula of many NumPy calls takes much longer to trace than to compute on arrays of a few elements.
-So a gradient traces it at its first `MIN_CALLS` calls only; later calls with arguments of the same structure append one
-entry, whose pullback is a program with the same bits (`wengert.program.specialise.formulas`).
+A rule of many NumPy calls takes much longer than its arithmetic on arrays of a few elements, and tracing a formula takes
+longer still. So a gradient runs it at its first `MIN_CALLS` calls only. Later calls with arguments of the same
+structure run a program with the same bits (`wengert.program.specialise.formulas`).
+The column `replayed` of the registry marks the functions for which this pays.
 """
 
 cimport cython
@@ -15,15 +16,15 @@ import numpy as np
 
 cimport wengert.core.operands.var as var  # this form lets Cython track the dependency
 from wengert.core.operands.var cimport ArrayVar, ScalarVar, active_level
-from wengert.core.tape.memory cimport REVERSE, Level, is_double
+from wengert.core.tape.memory cimport REVERSE, Level, is_double, is_vector
 
 from wengert.core.levels import running
 from wengert.core.operands import var
 
 cdef type ndarray = np.ndarray, float64 = np.float64
 
-#: calls of one structure that are traced; a program takes the time of about 15 traces of a long formula
-cdef int MIN_CALLS = 32
+#: calls of one structure that are traced; a program takes the time of 10 to 100 of them
+cdef int MIN_CALLS = 64
 #: such calls, of all functions, before the modules of programs are imported, which takes the time of about 700
 cdef int MIN_CALLS_BEFORE_IMPORT = 1000
 #: structures of arguments, of all functions, that are counted, and that have programs; the oldest is dropped first
@@ -54,6 +55,11 @@ def clear_caches():
     replays.clear()
 
 
+def new_pullback(row, position, given, kwargs, leaves):
+    """Return a replay of a pullback, or None if it has none (`wengert.api` supplies the implementation)."""
+    raise NotImplementedError
+
+
 def sizes():
     """Return how many structures are counted, and how many have replays."""
     return len(counts), len(replays)
@@ -66,6 +72,7 @@ cdef class Call:
     cdef Level level
     cdef list key, leaves, operands
     cdef Py_ssize_t size
+    cdef bint is_scattered          # an array is not contiguous
 
     cdef bint take(self, x) except -1:
         """Add an argument; return whether a program may have such an argument."""
@@ -98,14 +105,26 @@ cdef class Call:
         self.key.append((type(x), x))                   # True is not 1
         return type(x) in OPTIONS
 
+    cdef bint take_value(self, x) except -1:
+        """Add an argument of a pullback, in which scalars are values."""
+        return self.add(None, None, x, x) if type(x) is float64 else self.take(x)
+
     cdef bint add(self, Level own, shape, value, operand) except -1:
         self.key.append((own is not None, shape))
         self.leaves.append(value)
         self.operands.append(operand)
-        self.size += 1 if shape is None else cnp.PyArray_SIZE(<cnp.ndarray>value)
+        if shape is not None:
+            self.size += cnp.PyArray_SIZE(<cnp.ndarray>value)
+            self.is_scattered |= not is_vector(<cnp.ndarray>value)
         if own is not None and self.level is None:
             self.level = own
         return (own is None or own is self.level) and self.size <= MAX_ELEMENTS
+
+    cdef list contiguous(self):
+        """Return the values, with arrays in C order."""
+        if not self.is_scattered:
+            return self.leaves
+        return [x.copy() if type(x) is ndarray and not is_vector(<cnp.ndarray>x) else x for x in self.leaves]
 
 
 cpdef object replayed(row, fun, args, dict kwargs):
@@ -131,10 +150,33 @@ cpdef object replayed(row, fun, args, dict kwargs):
     if type(found) is int:
         if not is_due(key):
             return NotImplemented
-        found = new_replay(row, fun, args, kwargs, call.leaves, call.operands)
+        found = new_replay(row, fun, args, kwargs, call.contiguous(), call.operands)
         counts.pop(key, None)
         insert(replays, key, found)
-    return NotImplemented if found is None else found(call.level, fun, args, kwargs, call.leaves, call.operands)
+    return NotImplemented if found is None else found(call.level, fun, args, kwargs, call.contiguous(), call.operands)
+
+
+def pulled(row, int position, ybar, y, tuple args, dict kwargs):
+    """Return the cotangent of an operand by a program; `NotImplemented` if the rule is to run."""
+    cdef Call call = Call.__new__(Call)
+    call.key, call.leaves, call.operands = [row, position], [], []
+    given = ybar, y, *args
+    for x in given:
+        if not call.take_value(x):
+            return NotImplemented
+    for name, x in kwargs.items():
+        call.key.append(name)
+        if not call.take(x):
+            return NotImplemented
+    key = tuple(call.key)
+    found = replays.get(key, 0)
+    if type(found) is int:
+        if not is_due(key):
+            return NotImplemented
+        found = new_pullback(row, position, given, kwargs, call.contiguous())
+        counts.pop(key, None)
+        insert(replays, key, found)
+    return NotImplemented if found is None else found(given, call.contiguous())
 
 
 cdef bint is_due(tuple key) except -1:

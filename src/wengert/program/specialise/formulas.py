@@ -17,7 +17,6 @@ Invariants
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +27,7 @@ from wengert.core.dispatch import arguments, dispatch
 from wengert.core.levels import Unrecorded, outside, running, unnoted
 from wengert.core.modes.pullback import pull_back
 from wengert.core.operands import var
+from wengert.core.tape import local_derivatives
 from wengert.program.derivatives import NotDerivable
 from wengert.program.derive import source_transform
 from wengert.program.ir.ir import Listing, dependent, kind_of, operands
@@ -43,7 +43,7 @@ from wengert.transforms.products import record
 #: maximum number of branch combinations of a formula that have a program
 MAX_BRANCHES = 4
 
-_DOUBLE = np.dtype(float)
+_DOUBLE, _COMPLEX = np.dtype(float), np.dtype(complex)
 
 
 def new_replay(row, fun, args: tuple, kwargs: dict, leaves: list, operands: list) -> Replay | None:
@@ -62,7 +62,6 @@ class Replay:
 
     def __call__(self, level, fun, args: tuple, kwargs: dict, leaves: list, operands: list) -> Any:
         """Return the result of a call, as operands; `NotImplemented` if it must be traced."""
-        leaves = [x if type(x) is np.float64 or x.flags.c_contiguous else x.copy() for x in leaves]
         for formula in self.formulas:
             found = formula.forward.attempt(leaves)
             if type(found) is not int:  # an int is the index of a failed guard
@@ -95,17 +94,22 @@ class Formula:
     """
 
     def __init__(self, row, args: tuple, kwargs: dict, leaves: list, traced: list[int]):
+        args, kwargs = [_template(x) for x in args], {name: _template(x) for name, x in kwargs.items()}
+
         def body(*inputs):
             given = iter(inputs)
-            filled = [_with_leaves(x, given) for x in args]
-            return row.variadic(*filled, **{name: _with_leaves(x, given) for name, x in kwargs.items()})
+            filled = [_filled(x, given) for x in args]
+            return row.variadic(*filled, **{name: _filled(x, given) for name, x in kwargs.items()})
 
         program = trace_alone(body, leaves, exact=True)
         self.formula, self.body, self.traced = row, body, traced
         self.template = program._result.template
         self.parts = self.template if isinstance(self.template, (tuple, list)) else (self.template,)
         slots = [part for part in self.parts if type(part) is Slot]
-        is_whole = len(slots) == len(program._listing.outputs) and (row.is_formula or len(slots) == len(self.parts))
+        others = [part for part in self.parts if type(part) is not Slot]
+        is_whole = len(slots) == len(program._listing.outputs) and (
+            row.is_formula or all(type(part) in (bool, str, type(None)) for part in others)
+        )
         if not is_whole or any(slot.make is not None for slot in slots):
             raise NotDerivable("a part of the result is not an output of the program")
         self._derive(program, leaves, traced)
@@ -117,8 +121,10 @@ class Formula:
         self.places = [i for i, v in enumerate(code.outputs) if depends[v]]
         self.kinds = [kind_of(code, v) for v in code.outputs]
         seeds = [(code.outputs[i], len(leaves) + j) for j, i in enumerate(self.places)]
-        if not seeds or any(dtype != _DOUBLE for dtype, _, _ in self.kinds):
-            raise NotDerivable("only results of float64 are supported here")
+        dtypes = {self.kinds[i][0] for i in self.places}
+        if dtypes not in ({_DOUBLE}, {_COMPLEX}):
+            raise NotDerivable("the results that depend on traced arguments must be all float64 or all complex128")
+        self.is_complex = dtypes == {_COMPLEX}
         self.results = Parts([self.kinds[i][1] for i in self.places])
         derived = source_transform.pulled_back(code, seeds, [code.inputs[i] for i in traced], leaves, True)
         if not self.formula.is_formula:
@@ -136,10 +142,10 @@ class Formula:
             if len(parts) != len(self.parts):
                 return NotImplemented
             outputs = [_as_numpy(y) for y, part in zip(parts, self.parts) if type(part) is Slot]
-            if not all(map(_is_like, outputs, self.kinds)):
+            if not all(_is_like(outputs[i], self.kinds[i]) for i in self.places):
                 return NotImplemented
             residuals = tuple(found)
-        elif not all(map(_is_finite, outputs)):
+        elif not all(np.isfinite(y).all() for y in outputs):
             return NotImplemented
         else:
             residuals = tuple(found[len(self.kinds) :])
@@ -154,18 +160,24 @@ class Formula:
         """Append the entry of a call; return its outputs, as operands if they depend on traced leaves."""
         sources = [(0, j, operands[i]) for j, i in enumerate(self.traced)]
         kept = tuple([x if i in self.traced else arguments.kept_operand(level, x) for i, x in enumerate(leaves)])
-        y = self.results.joined([outputs[i] for i in self.places])
+        y = outputs[0] if len(outputs) == 1 else self.results.joined([outputs[i] for i in self.places])
+        if self.is_complex:
+            var.note_complex(level)
         y = var.record(level, self.row, (residuals, kept), {}, sources, y, None, None)
         running.get()[-1].needs(self.work)
         if len(outputs) == 1:
             return [y]
-        found = arguments.clean(outputs)
+        found = [*outputs] if self.formula.is_formula else arguments.clean(outputs)
         for i, x in zip(self.places, self.results.parted(y)):
             found[i] = x
         return found
 
     def pull(self, ybar, y, residuals: tuple, leaves: tuple) -> list:
-        """Return the cotangents of the traced leaves."""
+        """Return the cotangents of the traced leaves, by tracing if rules take another branch for these cotangents.
+
+        A complex cotangent is given as its conjugate, as to any rule for real operands: see `Adjoints`.
+        """
+        ybar = np.conj(ybar) if self.is_complex else ybar
         cotangents = [of_type(g, self.kinds[i]) for g, i in zip(self.results.parted(ybar), self.places)]
         found = self.back.attempt([*residuals, *cotangents])
         return self._pulled_by_tracing(cotangents, leaves) if type(found) is int else found
@@ -238,28 +250,81 @@ def _needed(code, ops, is_late, outputs):
 _CHEAP = frozenset((Op.CONST, Op.ARRAY, Op.VIEW, Op.LOAD))
 
 
-def _with_leaves(x: Any, given: Iterator) -> Any:
-    """Return an argument with inputs of the program in place of its leaves, in the order of `repeated.Call`."""
+def new_pullback(row, position: int, given: tuple, kwargs: dict, leaves: list) -> Pullback | None:
+    """Return the replay of the pullback of ``given = (ybar, y, *args)``, or None if its rule has no program."""
+    found = Pullback(row, position, given, kwargs)
+    return found if found.record(leaves) else None
+
+
+class Pullback:
+    """Programs of a pullback for arguments of one structure, one for each combination of branches of its rule."""
+
+    def __init__(self, row, position: int, given: tuple, kwargs: dict):
+        given = tuple([_LEAF if type(x) is np.float64 else _template(x) for x in given])
+
+        def body(*inputs):
+            rest = iter(inputs)
+            ybar, y, *args = (_filled(x, rest) for x in given)
+            return local_derivatives.pullback(row, position, ybar, y, args, kwargs)
+
+        self.body = body
+        self.attempts: list = []
+        self.is_full = False  # whether the rule runs for further branches
+
+    def __call__(self, given: tuple, leaves: list) -> Any:
+        """Return the cotangent; `NotImplemented` if the rule is to run."""
+        for attempt in self.attempts:
+            found = attempt(leaves)
+            if type(found) is not int:
+                return found[0]
+        if not self.is_full:
+            self.record(leaves)
+        return NotImplemented
+
+    def record(self, leaves: list) -> bool:
+        """Record the branches that the rule takes; return whether they have a program."""
+        with contextlib.suppress(Exception, Unrecorded, NotReplayable):
+            with outside(), unnoted(), np.errstate(all="ignore"):
+                program = trace_alone(self.body, leaves, exact=True)
+            outputs = program._listing.outputs
+            if type(program._result.template) is Slot and kind_of(program._listing, outputs[0])[0] == _DOUBLE:
+                program._tier = "vm"
+                self.attempts.append(program._try_execute)
+                self.is_full = len(self.attempts) == MAX_BRANCHES
+                return True
+        self.is_full = True
+        return False
+
+
+#: placeholder of a leaf in the arguments of a call
+_LEAF = object()
+
+
+def _template(x: Any) -> Any:
+    """Return an argument with a placeholder for each leaf, in the order of `repeated.Call`."""
     if type(x) is tuple or type(x) is list:
-        return type(x)([_with_leaves(item, given) for item in x])
+        return type(x)([_template(item) for item in x])
     if var.is_var(x):
-        return next(given)
+        return _LEAF
     if type(x) is np.ndarray:
-        return next(given) if x.dtype == float else x.copy()
+        return _LEAF if x.dtype == _DOUBLE else x.copy()
     return x
 
 
+def _filled(x: Any, given: Iterator) -> Any:
+    """Return an argument with the next leaves in place of the placeholders."""
+    if type(x) is tuple or type(x) is list:
+        return type(x)([_filled(item, given) for item in x])
+    return next(given) if x is _LEAF else x
+
+
 def _as_numpy(y):
-    return np.float64(y) if type(y) is float else y
+    return np.float64(y) if type(y) is float else np.complex128(y) if type(y) is complex else y
 
 
 def _is_like(y, kind):
     """Return whether a value has the type of an output."""
-    _, shape, _ = kind
-    if not shape:
-        return type(y) is np.float64
-    return type(y) is np.ndarray and y.dtype == np.float64 and y.shape == shape
-
-
-def _is_finite(y):
-    return math.isfinite(y) if type(y) is np.float64 else bool(np.isfinite(y).all())
+    dtype, shape, _ = kind
+    if type(y) is np.ndarray:
+        return y.dtype == dtype and y.shape == shape
+    return type(y) is dtype.type and not shape

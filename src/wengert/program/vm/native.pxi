@@ -25,9 +25,15 @@ cdef dict kernels_by_name():
 cdef dict NATIVE_KERNELS = kernels_by_name()
 
 
-#: kernels that only move, compare or count elements, without rounding, or add them in NumPy's order
+#: kernels that only move, compare or count elements, without rounding, add them in NumPy's order, or run its loop
 cdef frozenset EXACT_KERNELS = frozenset({
-    "rearrange", "take", "equals", "select", "count", "sort", "argsort", "argmax", "search", "bincount", "accumulate"})
+    "rearrange", "take", "equals", "select", "count", "sort", "argsort", "argmax", "search", "bincount", "accumulate",
+    "lstsq"})
+#: functions whose results IEEE 754 defines, of complex numbers and of others
+cdef frozenset EXACT_COMPLEX = frozenset({np.positive, np.negative, np.conjugate, np.add, np.subtract})
+cdef frozenset EXACT_FUNCTIONS = EXACT_COMPLEX | {
+    np.multiply, np.divide, np.sqrt, np.square, np.reciprocal, np.absolute, np.maximum, np.minimum, np.floor, np.ceil,
+    np.trunc, np.rint, np.sign}
 
 
 cdef bint keeps_bits(found) except -1:
@@ -36,9 +42,10 @@ cdef bint keeps_bits(found) except -1:
     Other loops of NumPy over elements may depend on strides, which kernels change.
     """
     if found.kernel == "loop":
-        fun = found.loop[0]
-        is_numpys = getattr(np, fun.__name__, None) is fun
-        return fun.signature is not None or found.dtype == BOOL or fun is np.positive or not is_numpys
+        fun, types = found.loop
+        if fun.signature is not None or found.dtype == BOOL or getattr(np, fun.__name__, None) is not fun:
+            return True
+        return fun in (EXACT_COMPLEX if any([dtype.kind == "c" for dtype in types]) else EXACT_FUNCTIONS)
     if found.kernel == "fold":
         return found.params[2] in EXACT_FOLDS
     return found.kernel in EXACT_KERNELS or (found.kernel == "strong" and found.dtype == FLOAT)
