@@ -24,7 +24,7 @@ from wengert.core.operands import var
 cdef type ndarray = np.ndarray, float64 = np.float64
 
 #: calls of one structure that are traced; a program takes the time of 10 to 100 of them
-cdef int MIN_CALLS = 64
+cdef int MIN_CALLS = 32
 #: such calls, of all functions, before the modules of programs are imported, which takes the time of about 700
 cdef int MIN_CALLS_BEFORE_IMPORT = 1000
 #: structures of arguments, of all functions, that are counted, and that have programs; the oldest is dropped first

@@ -151,6 +151,14 @@ def _cholesky(call, given, dtype, shape):
     return NativeCall("cholesky", (operand,), (count, n, is_upper is True), work=_cubes(count, n))
 
 
+def _cholesky_of_triangle(call, given, dtype, shape):
+    options = options_of(call, "a", "lower")
+    operand, count, n = _matrices(given, options["a"])
+    if type(options["lower"]) is not bool:
+        return None
+    return NativeCall("cholesky", (operand,), (count, n, not options["lower"]), work=_cubes(count, n))
+
+
 def _cholesky_adjoint(call, given, dtype, shape):
     operands = [packed(given, x, DOUBLE, shape) for x in options_of(call, "factor", "g").values()]
     _, count, n = _matrices(lambda _: (DOUBLE, shape), None)
@@ -352,6 +360,7 @@ RULES: dict[str, Callable] = {
     "determinant": _matrixwise("determinant", 0),
     "log determinant": _matrixwise("determinant", 1),
     "cholesky": _cholesky,
+    "cholesky of triangle": _cholesky_of_triangle,
     "cholesky adjoint": _cholesky_adjoint,
     "qr": _qr,
     "eigh": _eigh(True),

@@ -151,7 +151,7 @@ class Parts:
         self.ends = [*itertools.accumulate(map(math.prod, shapes), initial=0)]
 
     def joined(self, values):
-        return values[0] if len(self.shapes) == 1 else np.concatenate([np.ravel(x) for x in values])
+        return values[0] if len(self.shapes) == 1 else np.concatenate(values, axis=None)
 
     def parted(self, y):
         if len(self.shapes) == 1:

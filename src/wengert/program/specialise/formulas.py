@@ -103,7 +103,9 @@ class Formula:
 
         program = trace_alone(body, leaves, exact=True)
         self.formula, self.body, self.traced = row, body, traced
+        self.all_traced = len(traced) == len(leaves)
         self.template = program._result.template
+        self.is_single = type(self.template) is Slot
         self.parts = self.template if isinstance(self.template, (tuple, list)) else (self.template,)
         slots = [part for part in self.parts if type(part) is Slot]
         others = [part for part in self.parts if type(part) is not Slot]
@@ -135,42 +137,45 @@ class Formula:
 
     def entered(self, level, fun, args, kwargs, leaves: list, operands: list, found: list) -> Any:
         """Append the entry of a call and return the result, as operands; `NotImplemented` if it must be traced."""
-        value, parts, outputs = None, self.parts, found[: len(self.kinds)]
         if self.formula.is_formula:
             value = dispatch._plain_call(fun, args, kwargs)
-            parts = (value,) if type(self.template) is Slot else value
+            parts = (value,) if self.is_single else value
             if len(parts) != len(self.parts):
                 return NotImplemented
             outputs = [_as_numpy(y) for y, part in zip(parts, self.parts) if type(part) is Slot]
-            if not all(_is_like(outputs[i], self.kinds[i]) for i in self.places):
-                return NotImplemented
-            residuals = tuple(found)
-        elif not all(np.isfinite(y).all() for y in outputs):
-            return NotImplemented
+            for i in self.places:
+                if not _is_like(outputs[i], self.kinds[i]):
+                    return NotImplemented
         else:
-            residuals = tuple(found[len(self.kinds) :])
-        entries = iter(self._appended(level, operands, leaves, outputs, residuals))
-        if type(self.template) is Slot:
-            return next(entries)
+            value, parts, outputs = self.template, self.parts, found[: len(self.kinds)]
+            found = found[len(self.kinds) :]
+            for y in outputs:
+                if not np.isfinite(y).all():
+                    return NotImplemented
+        y = outputs[0] if len(outputs) == 1 else self.results.joined([outputs[i] for i in self.places])
+        y = self._appended(level, operands, leaves, y, tuple(found))
+        if self.is_single:
+            return y
+        if not self.formula.is_formula:
+            outputs = arguments.clean(outputs)
+        for i, x in zip(self.places, [y] if len(outputs) == 1 else self.results.parted(y)):
+            outputs[i] = x
+        entries = iter(outputs)
         made = [next(entries) if type(part) is Slot else y for y, part in zip(parts, self.parts)]
-        kind = type(self.template if value is None else value)
+        kind = type(value)
         return kind._make(made) if hasattr(kind, "_make") else kind(made)
 
-    def _appended(self, level, operands, leaves, outputs, residuals) -> list:
-        """Append the entry of a call; return its outputs, as operands if they depend on traced leaves."""
+    def _appended(self, level, operands, leaves, y, residuals) -> Any:
+        """Append the entry of a call with the results `y` that depend on traced leaves; return them as an operand."""
         sources = [(0, j, operands[i]) for j, i in enumerate(self.traced)]
-        kept = tuple([x if i in self.traced else arguments.kept_operand(level, x) for i, x in enumerate(leaves)])
-        y = outputs[0] if len(outputs) == 1 else self.results.joined([outputs[i] for i in self.places])
+        kept = leaves
+        if not self.all_traced:
+            kept = [x if i in self.traced else arguments.kept_operand(level, x) for i, x in enumerate(leaves)]
         if self.is_complex:
             var.note_complex(level)
-        y = var.record(level, self.row, (residuals, kept), {}, sources, y, None, None)
+        y = var.record(level, self.row, (residuals, tuple(kept)), {}, sources, y, None, None)
         running.get()[-1].needs(self.work)
-        if len(outputs) == 1:
-            return [y]
-        found = [*outputs] if self.formula.is_formula else arguments.clean(outputs)
-        for i, x in zip(self.places, self.results.parted(y)):
-            found[i] = x
-        return found
+        return y
 
     def pull(self, ybar, y, residuals: tuple, leaves: tuple) -> list:
         """Return the cotangents of the traced leaves, by tracing if rules take another branch for these cotangents.
@@ -178,7 +183,8 @@ class Formula:
         A complex cotangent is given as its conjugate, as to any rule for real operands: see `Adjoints`.
         """
         ybar = np.conj(ybar) if self.is_complex else ybar
-        cotangents = [of_type(g, self.kinds[i]) for g, i in zip(self.results.parted(ybar), self.places)]
+        parts = [ybar] if len(self.places) == 1 else self.results.parted(ybar)
+        cotangents = [of_type(g, self.kinds[i]) for g, i in zip(parts, self.places)]
         found = self.back.attempt([*residuals, *cotangents])
         return self._pulled_by_tracing(cotangents, leaves) if type(found) is int else found
 

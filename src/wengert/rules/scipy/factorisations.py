@@ -92,8 +92,9 @@ def cholesky_series(series, order, a, lower):
 structural(
     cholesky_factor, cholesky_wrt_matrix, jvp=(lambda t, y, a, lower: cholesky_along_matrix(t, y, a, upper=not lower),)
 ).name = "scipy.linalg.cholesky"
-facts(cholesky_factor, dependence=MATRIXWISE, batching=True, taylor=cholesky_series)
+facts(cholesky_factor, dependence=MATRIXWISE, batching=True, taylor=cholesky_series, native="cholesky of triangle")
 structural(cholesky_adjoint, cholesky_adjoint_wrt_factor, cholesky_adjoint_wrt_cotangent).name = "scipy.linalg.cholesky"
+facts(cholesky_adjoint, native="cholesky adjoint")
 conjugated(cholesky_factor, cholesky_adjoint)
 
 
