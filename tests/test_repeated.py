@@ -245,11 +245,33 @@ def test_functions_with_results_of_views_stay_views(replays):
     assert np.array_equal(gradient(x), first)
 
 
+def test_rules_that_branch_on_cotangents(replays):
+    def f(x, weights):
+        return np.sum(weights * scipy.linalg.qr(S + x.reshape(4, 4))[1])
+
+    gradient = wg.grad(f)
+    x, infinite = np.sin(np.arange(16.0)), C + np.diag([np.inf, 0.0, 0.0, 0.0])
+    first = gradient(x, C), gradient(x, infinite)
+    for _ in range(CALLS):
+        gradient(x, C)
+    assert replays
+    np.testing.assert_array_equal(gradient(x, C), first[0])
+    np.testing.assert_array_equal(gradient(x, infinite), first[1])
+
+
+def test_results_of_other_classes_are_traced(replays):
+    gradient = wg.grad(lambda x: scipy.stats.jarque_bera(x).statistic)
+    x = np.sin(np.arange(16.0))
+    first = gradient(x)
+    repeat(gradient, x)
+    assert np.array_equal(gradient(x), first)
+
+
 def test_number_of_programs_is_bounded(replays):
     gradient = wg.grad(lambda x, axis: np.sum(scipy.ndimage.gaussian_filter1d(x, axis)))
     for sigma in np.linspace(0.5, 1.5, 600):
         gradient(np.sin(np.arange(8.0)), sigma)
-    assert repeated.sizes()[0] <= 256 and repeated.sizes()[1] == 0
+    assert 0 < repeated.sizes()[0] <= 256
     wg.clear_caches()
     assert repeated.sizes() == (0, 0)
 

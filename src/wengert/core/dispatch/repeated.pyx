@@ -60,6 +60,14 @@ def new_pullback(row, position, given, kwargs, leaves):
     raise NotImplementedError
 
 
+def set_min_calls(int calls):
+    """Set how many calls of one structure run without a program, for tests; return the number before."""
+    global MIN_CALLS
+    before = MIN_CALLS
+    MIN_CALLS = calls
+    return before
+
+
 def sizes():
     """Return how many structures are counted, and how many have replays."""
     return len(counts), len(replays)

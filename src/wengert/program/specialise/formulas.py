@@ -106,7 +106,9 @@ class Formula:
         self.all_traced = len(traced) == len(leaves)
         self.template = program._result.template
         self.is_single = type(self.template) is Slot
-        self.parts = self.template if isinstance(self.template, (tuple, list)) else (self.template,)
+        self.parts = (self.template,) if self.is_single else self.template
+        if not (self.is_single or _is_made_of_parts(self.template)):
+            raise NotDerivable("the result is an object of another class")
         slots = [part for part in self.parts if type(part) is Slot]
         others = [part for part in self.parts if type(part) is not Slot]
         is_whole = len(slots) == len(program._listing.outputs) and (
@@ -140,7 +142,7 @@ class Formula:
         if self.formula.is_formula:
             value = dispatch._plain_call(fun, args, kwargs)
             parts = (value,) if self.is_single else value
-            if len(parts) != len(self.parts):
+            if not (self.is_single or _is_made_of_parts(value)) or len(parts) != len(self.parts):
                 return NotImplemented
             outputs = [_as_numpy(y) for y, part in zip(parts, self.parts) if type(part) is Slot]
             for i in self.places:
@@ -193,10 +195,8 @@ class Formula:
 
         def results(*inputs):
             y = self.body(*inputs)
-            parts = y if isinstance(self.template, (tuple, list)) else (y,)
-            slots = [part for part in self.parts if type(part) is Slot]
-            own = [y for y, part in zip(parts, self.parts) if type(part) is Slot]
-            return [own[i] for i in self.places] if slots else own
+            own = [y for y, part in zip((y,) if self.is_single else y, self.parts) if type(part) is Slot]
+            return [own[i] for i in self.places]
 
         run = record(results, tuple(leaves), {}, tuple(self.traced), False, self.formula.name)
         try:
@@ -322,6 +322,11 @@ def _filled(x: Any, given: Iterator) -> Any:
     if type(x) is tuple or type(x) is list:
         return type(x)([_filled(item, given) for item in x])
     return next(given) if x is _LEAF else x
+
+
+def _is_made_of_parts(y):
+    """Return whether a result is a tuple, a list or a named tuple; other classes may need more than their items."""
+    return type(y) in (tuple, list) or hasattr(type(y), "_make")
 
 
 def _as_numpy(y):
