@@ -190,8 +190,16 @@ def test_strong_product_equals_its_definition(left, right):
 
 
 def test_strong_product_leaves_other_operands_to_numpy():
-    for a, b in [(np.ones(2, dtype=np.float32), 1.0), (np.ones(2), 1j), (np.ones(2), np.ones(3)), ([1.0], 2.0)]:
+    large = np.full(2, 1e200)
+    for a, b in [(np.ones(2, dtype=np.float32), 1.0), (large, 1j), (np.ones(2), np.ones(3)), ([1.0], 2.0)]:
         assert products.strong_product(a, b) is None
+
+
+def test_strong_product_of_moderate_complex_arrays():
+    z = np.array([1.0 + 2.0j, 0.0, -3.0])
+    for a, b in [(z, z), (z, 2.0), (np.arange(3.0), z), (z[:, None], z), (np.ones(2), 1j)]:
+        np.testing.assert_array_equal(products.strong_product(a, b), a * b)
+    assert products.strong_product(z, np.array([1j, np.nan, np.inf])) is None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Never
 
 from wengert.containers import stopped
-from wengert.core.dispatch import direct
+from wengert.core.dispatch import direct, repeated
 from wengert.core.levels import note_stop
 from wengert.core.tape import tape
 from wengert.deferred import deferred, load
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from wengert.program.program import Program
 
 custom = deferred("wengert.transforms.custom")
+formulas = deferred("wengert.program.specialise.formulas")
 second = deferred("wengert.transforms.second")
+
+repeated.new_replay = lambda *call: formulas.new_replay(*call)
+repeated.new_pullback = lambda *call: formulas.new_pullback(*call)
 
 
 class _NotGiven:
@@ -1301,6 +1305,7 @@ def clear_caches() -> None:
     """
     tape.clear_caches()
     direct.clear_caches()
+    repeated.clear_caches()
     programs = sys.modules.get("wengert.program.specialise.compiled")
     for compiled in [*programs.alive] if programs else ():
         compiled.clear()

@@ -65,8 +65,8 @@ ufunc_methods: dict[tuple[Any, str], Any] = {}
 #: columns with facts other than the rule: keywords of the declaring functions and of `facts`
 FACTS = (
     "batching", "choices", "complex_parts", "condition", "continuous", "dependence", "expansion", "fills_zeros",
-    "fits", "lowering", "native", "options", "rank_one", "scalars", "selects", "simpler", "slope", "taylor", "unheeded",
-    "watch", "work",
+    "fits", "lowering", "native", "options", "rank_one", "replayed", "scalars", "selects", "simpler", "slope", "taylor",
+    "unheeded", "watch", "work",
 )  # fmt: skip
 
 #: default dependence pattern by kind of row
@@ -81,7 +81,7 @@ _DEFAULTS = {
     **dict.fromkeys("batching complex_parts condition expansion fits lowering native options".split()),
     **dict.fromkeys("on_complex rank_one route scalars selects simpler slope sparsity taylor variadic".split()),
     **dict.fromkeys("watch work".split()),
-    **dict.fromkeys("continuous fills_zeros is_formula sequence stacked static".split(), False),
+    **dict.fromkeys("continuous fills_zeros is_formula replayed sequence stacked static".split(), False),
     **dict.fromkeys("home reason undefined".split(), ""),
     **dict.fromkeys("domain partials".split(), ()),
     **dict.fromkeys("choices unheeded".split(), frozenset()),
@@ -200,6 +200,9 @@ class Primitive:
         Position of an argument whose elements matter only by their truth values, so that it may hold floats.
     is_formula : bool
         ``composed`` only: the body agrees with the function within rounding only, so the value is the function's own.
+    replayed : bool
+        The body of a composed function, or the pullback of another one, makes so many calls that gradients compute
+        repeated calls by a program; see `wengert.core.dispatch.repeated`.
     simpler : callable or None
         Computes the same result by other functions; returns None if it does not apply.
     options : dict or None
@@ -386,7 +389,9 @@ def or_decorator(declare: Callable) -> Callable:
 @or_decorator
 def composed(fun, body: Callable, **facts) -> Primitive:
     """Declare a function by an equivalent body of other functions, which computes the same bits."""
-    return _add(fun, Primitive(fun, "composed", variadic=body, signature=(0, body), **facts))
+    row = Primitive(fun, "composed", variadic=body, signature=(0, body), **facts)
+    row.replayed = facts.get("replayed", row.name.startswith("scipy."))
+    return _add(fun, row)
 
 
 @or_decorator
@@ -396,7 +401,7 @@ def by_formula(fun, body: Callable, **facts) -> Primitive:
     Derivatives are those of the formula; the value is that of the function itself, except in a recorded program.
     """
     row = composed(fun, body, **facts)
-    row.is_formula = True
+    row.is_formula = row.replayed = True
     return row
 
 

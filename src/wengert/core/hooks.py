@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from wengert import errors, registry
 from wengert.core import frames, levels
-from wengert.core.dispatch import arguments, checks, dispatch, instances, methods, subclasses
+from wengert.core.dispatch import arguments, checks, dispatch, instances, methods, repeated, subclasses
 from wengert.core.modes import forward
 from wengert.core.operands import var
-from wengert.core.tape import local_derivatives, products
+from wengert.core.tape import local_derivatives, products, tape
 from wengert.deferred import deferred
 
 matrices = deferred("wengert.core.dispatch.matrices")
@@ -34,6 +34,9 @@ registry.note_windows = var.note_windows
 
 # A linear rule is transposed by recording and sweeping it.
 local_derivatives.transposed = lambda *args: nested.transposed(*args)
+
+# Pullbacks that are computed repeatedly are replaced by programs.
+tape.set_repeated_pullback(repeated.pulled)
 
 # NumPy calls protocols and methods of operands; their implementations are in modules above the operands.
 var.set_modules((arguments, checks, dispatch, forward, matrices, methods, sparse_callers, subclasses, instances))

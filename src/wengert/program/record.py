@@ -78,9 +78,9 @@ class _Constants:
         return self._bind()
 
 
-def trace_alone(f, args) -> Program:
+def trace_alone(f, args, exact: bool = False) -> Program:
     """Return the program of `f` at these arguments, in which everything that `f` captures is constant."""
-    return trace(f, tuple(args), {}, _Constants(lambda: f))
+    return trace(f, tuple(args), {}, _Constants(lambda: f), exact)
 
 
 def trace(

@@ -9,7 +9,9 @@ of ufuncs, functions whose derivative is zero or undefined, and complex operands
 The rules are mathematics only: nothing here depends on tapes, levels or programs.
 """
 
-from wengert.registry import declare_later
+import numpy as np
+
+from wengert.registry import declare_later, facts
 from wengert.rules import (  # noqa: F401
     complexes,
     composed,
@@ -32,3 +34,8 @@ _SPECIAL += " special_complex"
 declare_later("numpy.linalg", *[f"{__name__}.{chapter}" for chapter in _LINALG.split()])
 declare_later("numpy.fft", f"{__name__}.fft")
 declare_later("scipy.special", *[f"{__name__}.{chapter}" for chapter in _SPECIAL.split()])
+
+# Pullbacks of many calls; compositions and the chapters that are declared later say so themselves.
+facts(np.median, np.quantile, np.percentile, np.nanmedian, np.nanquantile, np.nanpercentile, replayed=True)
+facts(np.partition, np.prod, np.cumprod, np.tensordot, np.sinc, np.float_power, replayed=True)
+facts(ufuncs.sums_of_segments, replayed=True)

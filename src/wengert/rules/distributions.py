@@ -7,12 +7,14 @@ Inverses follow from the implicit function theorem: if F(x, a) = p, then dx/dp =
 
 from __future__ import annotations
 
+from functools import partial
 from math import pi, sqrt
 
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
 from wengert.registry import elementwise, refuse
+from wengert.rules import special
 from wengert.rules.composed import dispatched
 from wengert.rules.parameters import (
     beta_density,
@@ -21,7 +23,9 @@ from wengert.rules.parameters import (
     gamma_density,
     gammainc_by_parameter,
 )
-from wengert.rules.special import digamma_rise, exp_minus_square, row, sp
+from wengert.rules.special import digamma_rise, exp_minus_square, sp
+
+row = partial(special.row, replayed=True)
 
 
 def normal_density(x):
@@ -116,7 +120,7 @@ def declare_inverse(name, slope, unknown, value, sign=1):
     Operand `value` of the inverse is `sign` times the probability; the other operands keep their order.
     """
 
-    def partial(i):
+    def partial_of(i):
         def by_operand(y, *operands):
             known = list(operands)
             known.pop(value)
@@ -128,7 +132,7 @@ def declare_inverse(name, slope, unknown, value, sign=1):
 
         return by_operand
 
-    row(name, *(partial(i) for i in range(3)))
+    row(name, *(partial_of(i) for i in range(3)))
 
 
 def betainc_slope(i, a, b, x):

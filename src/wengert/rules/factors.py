@@ -213,7 +213,7 @@ def qr_along_matrix(t, y, a, mode):
     return packed_tangents(lead, dq, dr)
 
 
-@composed(np.linalg.qr)
+@composed(np.linalg.qr, replayed=True)
 def _qr(a, mode="reduced"):
     a = as_array(a)
     if mode == "r":

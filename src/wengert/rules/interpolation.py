@@ -294,7 +294,7 @@ def distances(points, axis_length):
     return steps[0]
 
 
-@composed(np.gradient)
+@composed(np.gradient, replayed=True)
 def _gradient(f, *varargs, axis=None, edge_order=1):
     """Central differences with one-sided ones at the ends: NumPy's formulas, concatenated instead of stored."""
     f = as_array(f)
@@ -347,7 +347,7 @@ def last_weights(d, e):
     return e / (d * (d + e)), -(e + d) / (d * e), (2.0 * e + d) / (e * (d + e))
 
 
-@composed(np.unwrap)
+@composed(np.unwrap, replayed=True)
 def _unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     """Correct jumps by multiples of the period, which are constant for differentiation."""
     p = as_array(p)
@@ -365,7 +365,7 @@ def _unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
 # ---- covariance
 
 
-@composed(np.cov)
+@composed(np.cov, replayed=True)
 def _cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
     if dtype is not None:
         raise UnsupportedFunctionError("numpy.cov with dtype= has no rule: convert the samples with astype")
@@ -411,7 +411,7 @@ def variables(z, rowvar, position):
     return z if rowvar or (position and shape_of(z)[0] == 1) else z.T
 
 
-@composed(np.corrcoef)
+@composed(np.corrcoef, replayed=True)
 def _corrcoef(x, y=None, rowvar=True, *, dtype=None):
     c = _cov(x, y, rowvar, dtype=dtype)
     if ndim_of(c) == 0:
@@ -445,7 +445,7 @@ def _nancumprod(a, axis=None, dtype=None, out=None):
     return np.cumprod(np.where(np.isnan(a), np.ones((), a.dtype), a), axis=axis)
 
 
-@composed(np.nanvar)
+@composed(np.nanvar, replayed=True)
 def _nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=np._NoValue):
     a = as_array(a) if dtype is None else as_dtype(as_array(a), dtype)
     ddof = ddof if correction is np._NoValue else correction
@@ -459,7 +459,7 @@ def _nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, corre
     return y if is_kept(keepdims) else np.squeeze(y, axis=from_end(axis, ndim_of(a)))[()]
 
 
-@composed(np.nanstd)
+@composed(np.nanstd, replayed=True)
 def _nanstd(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=np._NoValue):
     return np.sqrt(_nanvar(a, axis, dtype, None, ddof, keepdims, correction=correction))
 

@@ -371,7 +371,7 @@ structural(np.linalg.inv, lambda ybar, y, a: inv_tangent(ybar, transposed(y), a)
 facts(np.linalg.inv, scalars="inverse", taylor=taylor.inverse)
 
 
-@composed(np.linalg.tensorsolve)
+@composed(np.linalg.tensorsolve, replayed=True)
 def _tensorsolve(a, b, axes=None):
     a, b = as_array(a), as_array(b)
     if axes is not None:
@@ -381,7 +381,7 @@ def _tensorsolve(a, b, axes=None):
     return reshaped(x, shape)
 
 
-@composed(np.linalg.tensorinv)
+@composed(np.linalg.tensorinv, replayed=True)
 def _tensorinv(a, ind=2):
     if ind <= 0:
         raise ValueError("numpy.linalg.tensorinv: ind must be positive")
@@ -461,7 +461,7 @@ def slogdet_tangent(t, y, a):
 SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
 
 
-@composed(np.linalg.slogdet, taylor=taylor.log_determinant)
+@composed(np.linalg.slogdet, replayed=True, taylor=taylor.log_determinant)
 def _slogdet(a):
     a = as_array(a)
     sign, logarithm = unpacked(packed_slogdet(a), *slogdet_shapes(a))

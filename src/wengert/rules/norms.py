@@ -96,7 +96,7 @@ def norms_of_batch(x, ord=None, axis=None, keepdims=False):
 
 by_slope(np.linalg.norm, norm_slope, is_real=True, batching=norms_of_batch, scalars="norm")
 by_slope(np.linalg.vector_norm, vector_norm_slope, is_real=True)
-facts(np.linalg.norm, dependence=Reduced(2), taylor=taylor.norm, continuous=True)
+facts(np.linalg.norm, dependence=Reduced(2), taylor=taylor.norm, continuous=True, replayed=True)
 facts(np.linalg.vector_norm, dependence=Reduced(None), taylor=taylor.norm, continuous=True)
 by_slope(
     np.linalg.matrix_norm,

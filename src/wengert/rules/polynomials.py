@@ -58,7 +58,7 @@ def _polysub(a1, a2):
 composed(np.polymul, lambda a1, a2: np.convolve(without_leading_zero(a1), without_leading_zero(a2)))
 
 
-@composed(np.polydiv)
+@composed(np.polydiv, replayed=True)
 def _polydiv(u, v):
     u, v = coefficients(u) + 0.0, coefficients(v) + 0.0
     scale, n = 1.0 / v[0], len(v)
@@ -97,7 +97,7 @@ def _polyint(p, m=1, k=None):
     return p
 
 
-@composed(np.poly)
+@composed(np.poly, replayed=True)
 def _poly(seq_of_zeros):
     zeros = coefficients(seq_of_zeros)
     if np.ndim(zeros) == 2:
@@ -123,7 +123,7 @@ def _vander(x, N=None, increasing=False):
     return np.stack(columns if increasing else columns[::-1], axis=1)[:, : len(x) if N is None else N]
 
 
-@composed(np.polyfit)
+@composed(np.polyfit, replayed=True)
 def _polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False):
     x, rhs = as_array(x) + 0.0, as_array(y) + 0.0
     if np.ndim(deg):

@@ -442,17 +442,18 @@ for fun, (pulls, pushes) in {
 @locally_constant
 def part_of_unique(ar, part, options):
     """Return a part of ``numpy.unique``: first indices (1), inverse indices (2) or counts (3)."""
-    return np.array(np.unique(ar, True, True, True, **options)[part])
+    return np.array(np.unique(ar, part == 1, part == 2, part == 3, **options)[1])
 
 
 @composed(np.unique)
 def _unique(ar, return_index=False, return_inverse=False, return_counts=False, axis=None, **options):
     ar = as_array(ar)
     options = {"axis": axis, **{name: x for name, x in options.items() if name != "sorted"}}
-    places, inverse, counts = (np.array(part_of_unique(ar, part, options)) for part in (1, 2, 3))
+    places = np.array(part_of_unique(ar, 1, options))
     y = take_elements(raveled(ar), places) if axis is None else np.take(ar, places, axis)
-    wanted = (True, return_index, return_inverse, return_counts)
-    found = tuple(x for x, is_wanted in zip((y, places, inverse, counts), wanted) if is_wanted)
+    found = (y, places) if return_index else (y,)
+    wanted = (part for part, is_wanted in ((2, return_inverse), (3, return_counts)) if is_wanted)
+    found += tuple(np.array(part_of_unique(ar, part, options)) for part in wanted)
     return found if len(found) > 1 else y
 
 

@@ -13,7 +13,7 @@ from operator import mul
 import numpy as np
 
 from wengert.errors import UnsupportedFunctionError
-from wengert.registry import constant, elementwise, strong
+from wengert.registry import constant, elementwise, facts, strong
 
 ANY = (-3.0, 3.0)
 POSITIVE = (0.1, 4.0)
@@ -97,13 +97,13 @@ def log_ndtr_partial(y, x):
     return np.where(is_left, hazard(x), ratio)
 
 
-row("log_ndtr", log_ndtr_partial, domain=(ANY,))
+row("log_ndtr", log_ndtr_partial, domain=(ANY,), replayed=True)
 # inverse functions: the reciprocal of the derivative at y
 row("erfinv", lambda y, x: sqrt(pi) / 2 / exp_minus_square(y, 1.0), domain=((-0.9, 0.9),))
 row("erfcinv", lambda y, x: -sqrt(pi) / 2 / exp_minus_square(y, 1.0), domain=((0.1, 1.9),))
 row("ndtri", lambda y, x: sqrt(2 * pi) / exp_minus_square(y, 0.5), domain=(UNIT,))
 
-row("ndtri_exp", lambda y, x: 1 / log_ndtr_partial(x, y), domain=((-4.0, -0.1),))
+row("ndtri_exp", lambda y, x: 1 / log_ndtr_partial(x, y), domain=((-4.0, -0.1),), replayed=True)
 row("erfi", lambda y, x: 2 / sqrt(pi) * exp_minus_square(x, -1.0), domain=(ANY,))
 
 
@@ -389,3 +389,9 @@ row(
     binom_partial(1, lambda n, k: digamma_rise(k + 1, n - 2 * k)),
     domain=((4.0, 6.0), POSITIVE),
 )
+
+
+# ---- partials of many calls
+
+for name in "ndtr ndtri erfinv erfcinv erfi rel_entr kl_div exprel boxcox boxcox1p inv_boxcox inv_boxcox1p".split():
+    facts(f"scipy.special.{name}", replayed=True)

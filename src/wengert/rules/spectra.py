@@ -199,7 +199,7 @@ def eigvalsh_along_matrix(t, y, a, UPLO="L"):
     return np.sum(strong(conjugate(v), strong_matmul(hermitian_read(t, a, UPLO), v)).real, axis=-2)
 
 
-@composed(np.linalg.eigh)
+@composed(np.linalg.eigh, replayed=True)
 def _eigh(a, UPLO="L"):
     a = as_array(a)
     w, v = unpacked(packed_eigh(a, UPLO), *eigh_shapes(a))
@@ -276,7 +276,7 @@ def eigvals_along_matrix(t, y, a):
     return np.diagonal(strong_matmul(np.linalg.inv(v), strong_matmul(t, v)), axis1=-2, axis2=-1)
 
 
-@composed(np.linalg.eig)
+@composed(np.linalg.eig, replayed=True)
 def _eig(a):
     a = as_array(a)
     return EigResult(*unpacked(packed_eig(a), *eigh_shapes(a)))
@@ -432,7 +432,7 @@ def svdvals_along_matrix(t, y, x):
     return np.sum(strong(conjugate(u), strong_matmul(t, adjoint(vh))).real, axis=-2)
 
 
-@composed(np.linalg.svd)
+@composed(np.linalg.svd, replayed=True)
 def _svd(a, full_matrices=True, compute_uv=True):
     a = as_array(a)
     if not compute_uv:
@@ -448,7 +448,7 @@ facts(packed_svd, native="svd", work="factorisation")
 facts(np.linalg.svdvals, native="svdvals", work="factorisation")
 
 
-@composed(np.linalg.cond)
+@composed(np.linalg.cond, replayed=True)
 def _cond(x, p=None):
     x = as_array(x)
     if p in (None, 2, -2):
@@ -518,7 +518,7 @@ def hermitian_pinv_along_matrix(t, y, a, rcond, rtol):
     return pinv_along_matrix(hermitian_read(t, a, "L"), y, hermitian_read(a, a, "L"), rcond, rtol)
 
 
-@composed(np.linalg.pinv)
+@composed(np.linalg.pinv, replayed=True)
 def _pinv(a, rcond=None, hermitian=False, *, rtol=np._NoValue):
     a = as_array(a)
     p = (hermitian_pseudo_inverse if hermitian else pseudo_inverse)(a, rcond, rtol)
@@ -617,7 +617,7 @@ def lstsq_along_right_side(t, y, a, b, rcond):
     return packed_tangents(lead, np.zeros_like(ds[..., :1]), dx, ds, along)
 
 
-@composed(np.linalg.lstsq)
+@composed(np.linalg.lstsq, replayed=True)
 def _lstsq(a, b, rcond=None):
     a, b = as_array(a), as_array(b)
     flat = packed_lstsq(a, b, rcond)

@@ -236,9 +236,9 @@ def ellipkm1_partial(y, p):
     return np.where(is_small(1 - p), -pi / 8 * sp.hyp2f1(1.5, 1.5, 2.0, small_parameter(1 - p)), form)
 
 
-row("ellipk", ellipk_partial)
-row("ellipe", ellipe_partial)
-row("ellipkm1", ellipkm1_partial)
+row("ellipk", ellipk_partial, replayed=True)
+row("ellipe", ellipe_partial, replayed=True)
+row("ellipkm1", ellipkm1_partial, replayed=True)
 
 
 def half_turns(phi):

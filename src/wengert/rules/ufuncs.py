@@ -29,10 +29,10 @@ UNARY, BINARY = (
 )
 
 
-def declare(ufunc, method, body):
+def declare(ufunc, method, body, **facts):
     """Declare a method of a ufunc as composed of other functions, by `body`."""
     ufunc_methods[ufunc, method] = body
-    composed(body, body)
+    composed(body, body, **facts)
 
 
 # ---- scatter-add
@@ -132,7 +132,7 @@ SEQUENTIAL = [fun for fun in BINARY if fun not in (np.arctan2, np.power, np.floa
 
 for ufunc in SEQUENTIAL:
     if (ufunc, "accumulate") not in ufunc_methods:
-        declare(ufunc, "accumulate", accumulation(ufunc))
+        declare(ufunc, "accumulate", accumulation(ufunc), replayed=True)
 
 # ---- reductions
 

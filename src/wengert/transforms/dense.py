@@ -84,7 +84,7 @@ class Gradient(Derivative):
 
     word = "grad"
     options = (*Derivative.options, "holomorphic")
-    takes_complex = True
+    takes_complex = is_gradient = True
 
     def __init__(self, f, argnums=0, value=False, has_aux=False, holomorphic=False):
         super().__init__(f, argnums, value, has_aux)

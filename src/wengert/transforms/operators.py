@@ -49,6 +49,7 @@ class Operator:
     directions: tuple = ()  # names of the parameters that follow the first one of `f`
     sweeps = 1  # order of the derivatives that sweeps over the tape compute
     takes_complex = False  # whether arguments may be complex
+    is_gradient = False  # whether the tape is swept once, with one cotangent
     is_derivative = True  # whether it is a derivative of `f` and can be derived from the program of `f`
 
     def __init__(self, f: Callable, argnums: Any = 0, has_aux: bool = False):
@@ -114,7 +115,8 @@ class Operator:
 
     def _record(self, args, kwargs):
         positions = self.positions(args)
-        return record(self.f, args, kwargs, positions, self.has_aux, self.name, self.sweeps, self.takes_complex)
+        options = self.sweeps, self.takes_complex, self.is_gradient
+        return record(self.f, args, kwargs, positions, self.has_aux, self.name, *options)
 
 
 class Derivative(Operator):

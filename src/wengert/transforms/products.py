@@ -71,12 +71,13 @@ class Recording:
 @rerun_if_refused
 def record(
     f: Callable, args: tuple, kwargs: dict, positions: tuple, has_aux: bool, name: str, order: int = 1,
-    takes_complex: bool = False,
+    takes_complex: bool = False, is_gradient: bool = False,
 ) -> Recording:
     """Evaluate `f` with the arguments at `positions` traced, so that its outputs can be pulled back.
 
     `order` is the order of the derivatives that sweeps over the tape compute; with `takes_complex` arguments may be
-    complex. An exception in `f` propagates unchanged, and the tape is closed.
+    complex; `is_gradient`: whether the outputs are pulled back once. An exception in `f` propagates unchanged, and the
+    tape is closed.
     """
     run = Recording()
     run.name = name
@@ -84,6 +85,8 @@ def record(
     run.tape = tape = nested.NestedTape(name, len(around)) if around else Tape(name)
     run.level = tape.level
     run.level.order = order
+    if not around:
+        run.level.is_gradient = is_gradient
     traced = list(args)
     x = args[positions[0]] if len(positions) == 1 else None
     if type(x) is np.ndarray and x.dtype == np.float64 and x.dtype.isnative:

@@ -20,6 +20,7 @@ from wengert.core.tape.memory cimport FORWARD, NESTED, Level, is_double, view_de
 from wengert.core.tape.tape cimport CALL, REARRANGE, Node, Tape, kept_constant, new_node
 
 from wengert import registry
+from wengert.core.dispatch import repeated
 from wengert.core.dispatch.arguments import numbers_like, out_position
 from wengert.core.operands import var
 from wengert.features import parameters_of as signature
@@ -239,6 +240,8 @@ cpdef object recorded(fun, args, dict kwargs, compute=None):
     if operands.level is None:
         return NotImplemented
     if route.kind == COMPOSED:
+        if row.replayed and (y := repeated.replayed(row, fun, args, kwargs)) is not NotImplemented:
+            return y
         return row.variadic(*args, **kwargs)
     if route.kind == CONSTANT:
         y = (compute or fun)(*values, **kwargs)

@@ -24,7 +24,7 @@ cimport wengert.core.operands.var as var  # this form lets Cython track the depe
 
 from wengert import registry
 from wengert.core import levels
-from wengert.core.dispatch import direct, mixed, options, python_ufuncs
+from wengert.core.dispatch import direct, mixed, options, python_ufuncs, repeated
 from wengert.core.dispatch.arguments import (
     Part, all_passive, as_result_dtype, broadcasts, call_on_constants, check_call, check_complex, check_target, clean,
     is_traced_condition, kept, kept_operand, like_tuple, numbers_like, observe_unsupported, observed_keywords,
@@ -174,6 +174,8 @@ def function(fun, args, kwargs, compute=None):
             raise no_complex_rule(row)
         if row.watch == "store":
             check_target(row.name, args)
+        if row.replayed and (y := repeated.replayed(row, fun, args, kwargs)) is not NotImplemented:
+            return y
         y = row.variadic(*map(mixed.as_array_like, args), **kwargs)
         if row.is_formula and not recording:
             y = _with_value(y, _plain_call(fun, args, kwargs), row.name)

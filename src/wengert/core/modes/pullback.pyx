@@ -394,6 +394,7 @@ def quick(call, str name, tuple args, dict kwargs, Py_ssize_t position, Py_ssize
     if not is_double(x) or (n >= 0 and cnp.PyArray_SIZE(x) != n):
         return None
     tape = Tape.__new__(Tape, name)
+    tape.level.is_gradient = m == 0
     v = <ArrayVar>independent(tape, x)
     traced = (v,) if len(args) == 1 else (*args[:position], v, *args[position + 1:])
     y = call_inside(tape, tape.level, call, traced, kwargs)

@@ -244,7 +244,12 @@ cdef int pull_call(Tape tape, Node node, Py_ssize_t i) except -1:
         if (row.rank_one is not None and buffer is not None
                 and add_rank_one(tape, node, position, buffer, source[3], ybar)):
             continue
-        if row.kind == "elementwise":
+        c = NotImplemented
+        if row.replayed and tape.level.is_gradient and not tape.stacked and source[1] < 0:
+            c = repeated_pullback(row, position, ybar, y, node.args, node.kwargs)
+        if c is not NotImplemented:
+            pass
+        elif row.kind == "elementwise":
             c = row.partials[position]
             c = product(ybar, c(y, *node.args) if callable(c) else c)
         else:

@@ -32,6 +32,7 @@ cdef class Level:                       # identifies the derivative that a value
     cdef readonly bint recording        # operations at this level, or at one around it, are recorded for replay
     cdef readonly int depth             # number of enclosing derivatives
     cdef public int order               # of the derivative: 2 if the tape is swept for second derivatives, else 1
+    cdef public bint is_gradient        # REVERSE: of one scalar, so that each call is pulled back once
     cdef readonly Py_ssize_t k          # FORWARD: number of directions
     cdef readonly object doubtful       # FORWARD: row of a function without derivative here (NaN); or None
     cdef object recorder                # NESTED: its tape, until it ends

@@ -53,19 +53,30 @@ cpdef object strong_product(a, b):
 
 
 cdef bint is_moderate(object x):
-    """Return whether `x` is a scalar, or an array of one element, so moderate that products with it are finite."""
+    """Return whether `x` is a scalar or a small array whose elements are so moderate that products are finite."""
+    cdef Py_ssize_t i, n
     cdef double *parts
     cdef double value = 0.0
     if is_one_double(x, MAX_BROADCAST, &value):
         return fabs(value) < MODERATE
     if type(x) is complex or type(x) is complex128:
         return fabs(x.real) < MODERATE and fabs(x.imag) < MODERATE
-    if type(x) is not ndarray or cnp.PyArray_TYPE(<cnp.ndarray>x) != cnp.NPY_COMPLEX128:
+    if type(x) is not ndarray or not cnp.PyArray_ISBEHAVED_RO(<cnp.ndarray>x):
         return False
-    if cnp.PyArray_SIZE(<cnp.ndarray>x) != 1 or not cnp.PyArray_ISBEHAVED_RO(<cnp.ndarray>x):
+    if not (cnp.PyArray_IS_C_CONTIGUOUS(<cnp.ndarray>x) or cnp.PyArray_IS_F_CONTIGUOUS(<cnp.ndarray>x)):
+        return False
+    n = cnp.PyArray_SIZE(<cnp.ndarray>x)
+    if cnp.PyArray_TYPE(<cnp.ndarray>x) == cnp.NPY_COMPLEX128:
+        n *= 2
+    elif cnp.PyArray_TYPE(<cnp.ndarray>x) != cnp.NPY_DOUBLE:
+        return False
+    if n > MAX_BROADCAST_SIZE:
         return False
     parts = <double *>cnp.PyArray_DATA(<cnp.ndarray>x)
-    return fabs(parts[0]) < MODERATE and fabs(parts[1]) < MODERATE
+    for i in range(n):
+        if not fabs(parts[i]) < MODERATE:
+            return False
+    return True
 
 
 cdef cnp.ndarray strong_times_array(cnp.ndarray a, const double *b, int step):

@@ -73,6 +73,16 @@ cdef enum:
 
 cdef Spare spare
 
+#: ``repeated_pullback(row, position, ybar, y, args, kwargs)`` of `wengert.core.dispatch.repeated`, set by `hooks`
+cdef object repeated_pullback = None
+
+
+def set_repeated_pullback(pullback):
+    """Set the function that computes pullbacks of rows with `replayed`, or returns `NotImplemented`."""
+    global repeated_pullback
+    repeated_pullback = pullback
+
+
 #: limits on the unread part of a recording tape; beyond them `reader` translates it and the entries are dropped
 cdef Py_ssize_t MAX_UNREAD_NODES = 5000, MAX_UNREAD_ELEMENTS = 1 << 20
 memset(&spare, 0, sizeof(spare))

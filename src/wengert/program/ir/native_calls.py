@@ -41,7 +41,9 @@ from wengert.program.ir.native_operands import (
 MAX_REMEMBERED = 4096
 
 
-def native_call(call: Call, types: list, dtype: np.dtype, shape: tuple) -> NativeCall | None:
+def native_call(
+    call: Call, types: list, dtype: np.dtype, shape: tuple, exact: bool = False
+) -> NativeCall | None:
     """Return a call in the form that a kernel takes; None if there is no kernel.
 
     Parameters
@@ -51,6 +53,8 @@ def native_call(call: Call, types: list, dtype: np.dtype, shape: tuple) -> Nativ
         Dtype and shape of each operand.
     dtype, shape
         Dtype and shape of the result.
+    exact : bool
+        Prefer a kernel that computes the bits of the function.
 
     Examples
     --------
@@ -64,11 +68,11 @@ def native_call(call: Call, types: list, dtype: np.dtype, shape: tuple) -> Nativ
     if call.row is None or dtype not in TYPES or math.prod(shape) > MAX_ELEMENTS or len(shape) > MAX_AXES:
         return None
     is_plain = not call.kwargs and all(type(x) is Operand for x in call.args)
-    key = call.compute, call.row, (*call.args,) if is_plain else id(call.args), (*types,), dtype, shape
+    key = call.compute, call.row, (*call.args,) if is_plain else id(call.args), (*types,), dtype, shape, exact
     known = _found.get(key)  # a program has many similar calls, and passes look each copy of a call up again
     if known is not None and (is_plain or (known[1] is call.args and known[2] is call.kwargs)):
         return known[0]
-    found = _native_call(call, types, dtype, shape)
+    found = _native_call(call, types, dtype, shape, exact)
     if found is not None or is_plain:  # otherwise the cache might keep large array arguments alive
         if len(_found) >= MAX_REMEMBERED:
             _found.clear()
@@ -80,7 +84,7 @@ def native_call(call: Call, types: list, dtype: np.dtype, shape: tuple) -> Nativ
 _found: dict = {}
 
 
-def _native_call(call, types, dtype, shape):
+def _native_call(call, types, dtype, shape, exact):
     row = call.row
     fun = _OPERATORS.get(call.compute, call.compute)
     if fun is not row.fun and call.compute not in _OPERATORS and fun is not converted and product_of(call) is None:
@@ -95,7 +99,7 @@ def _native_call(call, types, dtype, shape):
             return NativeCall("rearrange", (), (1, 0), dtype) if is_known else None
         if fun is converted:
             found = native_elements.conversion(call, given, dtype, shape)
-        elif (rule := RULES.get(word)) is not None:
+        elif (rule := (exact and EXACT_RULES.get(word)) or RULES.get(word)) is not None:
             found = rule(call, given, dtype, shape)
         elif is_ufunc:
             found = native_elements.ufunc_call(fun, call, given, dtype, shape)
@@ -164,3 +168,5 @@ _OPERATORS: dict = {
 
 #: rules by the registry column ``native``, or else by ``scalars``
 RULES: dict[str, Callable] = {**native_elements.RULES, **native_matrices.RULES}
+#: rules that exact programs use in their place
+EXACT_RULES = native_matrices.EXACT_RULES

@@ -158,6 +158,14 @@ def _cholesky(call, given, dtype, shape):
     return NativeCall("cholesky", (operand,), (count, n, is_upper is True), work=_cubes(count, n))
 
 
+def _cholesky_of_triangle(call, given, dtype, shape):
+    options = options_of(call, "a", "lower")
+    operand, count, n = _matrices(given, options["a"])
+    if type(options["lower"]) is not bool:
+        return None
+    return NativeCall("cholesky", (operand,), (count, n, not options["lower"]), work=_cubes(count, n))
+
+
 def _cholesky_adjoint(call, given, dtype, shape):
     operands = [packed(given, x, DOUBLE, shape) for x in options_of(call, "factor", "g").values()]
     _, count, n = _matrices(lambda _: (DOUBLE, shape), None)
@@ -191,10 +199,38 @@ def _linalg_loop(name, operand, sizes, results):
         return None
     counts = [*map(math.prod, results)]
     offsets = [8 * sum(counts[:k]) for k in range(len(counts))]
-    steps = [8 * d for shape in (operand.shape, *results) for d in ((shape[1], 1) if len(shape) == 2 else (1,))]
+    inner = [(shape[1], 1) if len(shape) == 2 else (1,) * len(shape) for shape in (operand.shape, *results)]
+    steps = [8 * d for lengths in inner for d in lengths]
     params = 1, len(results), 1 + len(sizes), *offsets, 1, *sizes, *[0] * (1 + len(results)), *steps
     loop = fun, (DOUBLE,) * (1 + len(results))
     return NativeCall("loop", (operand,), params, loop=loop, work=1000.0 + _cubes(1, max(sizes), 20.0))
+
+
+def _solve_by_loop(call, given, dtype, shape):
+    a, b = options_of(call, "a", "b").values()
+    operand, _, n = _matrices(given, a)
+    right = packed(given, b, DOUBLE)
+    if len(operand.shape) != 2 or len(right.shape) not in (1, 2) or shape != right.shape or not math.prod(shape):
+        return None
+    fun = lapack_loop("solve1" if len(shape) == 1 else "solve")
+    if fun is None or "dd->d" not in fun.types:
+        return None
+    steps = 8 * n, 8, *((8,) if len(shape) == 1 else (8 * shape[1], 8)) * 2
+    params = 1, 1, 1 + len(shape), 0, 1, *shape, *[0] * 3, *steps
+    return NativeCall("loop", (operand, right), params, loop=(fun, (DOUBLE,) * 3), work=1000.0 + _cubes(1, n))
+
+
+def _matrix_by_loop(name, to_scalar=False):
+    def rule(call, given, dtype, shape):
+        options = options_of(call, "a", "upper")
+        operand, _, n = _matrices(given, options["a"])
+        upper = options.get("upper", False)
+        if len(operand.shape) != 2 or type(upper) is not bool:
+            return None
+        word = name if name != "cholesky" else "cholesky_up" if upper else "cholesky_lo"
+        return _linalg_loop(word, operand, (n,), [() if to_scalar else (n, n)])
+
+    return rule
 
 
 def _eigh(with_vectors):
@@ -312,6 +348,15 @@ def _fourier(name):
     return getattr(getattr(np.fft, "_pocketfft_umath", None), name, None)  # private, so it may disappear
 
 
+#: rules by NumPy's own loops, for exact programs
+EXACT_RULES: dict[str, Callable] = {
+    "solve": _solve_by_loop,
+    "inverse": _matrix_by_loop("inv"),
+    "determinant": _matrix_by_loop("det", to_scalar=True),
+    "cholesky": _matrix_by_loop("cholesky"),
+}
+
+
 #: rules by the registry column ``native``, or else by ``scalars``
 RULES: dict[str, Callable] = {
     "strong": _strong,
@@ -322,6 +367,7 @@ RULES: dict[str, Callable] = {
     "determinant": _matrixwise("determinant", 0),
     "log determinant": _matrixwise("determinant", 1),
     "cholesky": _cholesky,
+    "cholesky of triangle": _cholesky_of_triangle,
     "cholesky adjoint": _cholesky_adjoint,
     "qr": _qr,
     "eigh": _eigh(True),

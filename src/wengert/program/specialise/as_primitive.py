@@ -77,7 +77,7 @@ class Entry:
         results = [kind_of(code, code.outputs[i]) for i in self.places]
         if {dtype for dtype, _, _ in [*self.inputs, *results]} != {_DOUBLE}:
             raise NotDerivable(f"{program!r}: only float64 inputs and outputs are supported here")
-        self.results = _Parts([shape for _, shape, _ in results])
+        self.results = Parts([shape for _, shape, _ in results])
         make, given = (self._forth, [self.inputs[i] for i in traced]) if is_forward else (self._back, results)
         self.derived = _Derived(program, make, [*self.inputs, *[(_DOUBLE, shape, None) for _, shape, _ in given]])
         self.derived.make_at([*map(of_type, leaves, self.inputs)])
@@ -143,7 +143,7 @@ class _Derived:
         return derived
 
 
-class _Parts:
+class Parts:
     """Concatenates scalars and arrays into one 1-D array and splits it again; a single value stays unchanged."""
 
     def __init__(self, shapes: list):
@@ -151,7 +151,7 @@ class _Parts:
         self.ends = [*itertools.accumulate(map(math.prod, shapes), initial=0)]
 
     def joined(self, values):
-        return values[0] if len(self.shapes) == 1 else np.concatenate([np.ravel(x) for x in values])
+        return values[0] if len(self.shapes) == 1 else np.concatenate(values, axis=None)
 
     def parted(self, y):
         if len(self.shapes) == 1:

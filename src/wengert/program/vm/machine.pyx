@@ -32,6 +32,7 @@ from wengert.program.vm.runner cimport Repeated, Run
 from wengert.errors import GuardError
 from wengert.program.ir.call import Call, Operand, fold_of, product_of
 from wengert.program.ir.native_calls import native_call, native_guard, native_pack, native_place
+from wengert.program.ir.native_elements import EXACT_FOLDS
 from wengert.program.ir.native_operands import PRODUCT, NativeCall, Packed
 from wengert.program.ir.opcode_table import ROWS, function
 from wengert.program.ir.verify import check

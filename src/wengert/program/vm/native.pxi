@@ -25,8 +25,30 @@ cdef dict kernels_by_name():
 cdef dict NATIVE_KERNELS = kernels_by_name()
 
 
-#: kernels that only move or compare elements, without rounding: the only ones in exact programs
-cdef frozenset EXACT_KERNELS = frozenset({"rearrange", "take", "copy", "equals"})
+#: kernels that only move, compare or count elements, without rounding, add them in NumPy's order, or run its loop
+cdef frozenset EXACT_KERNELS = frozenset({
+    "rearrange", "take", "copy", "equals", "select", "count", "sort", "argsort", "argmax", "search", "bincount",
+    "accumulate", "lstsq"})
+#: functions whose results IEEE 754 defines, of complex numbers and of others
+cdef frozenset EXACT_COMPLEX = frozenset({np.positive, np.negative, np.conjugate, np.add, np.subtract})
+cdef frozenset EXACT_FUNCTIONS = EXACT_COMPLEX | {
+    np.multiply, np.divide, np.sqrt, np.square, np.reciprocal, np.absolute, np.maximum, np.minimum, np.floor, np.ceil,
+    np.trunc, np.rint, np.sign}
+
+
+cdef bint keeps_bits(found) except -1:
+    """Return whether a kernel computes the bits of the function, as exact programs require.
+
+    Other loops of NumPy over elements may depend on strides, which kernels change.
+    """
+    if found.kernel == "loop":
+        fun, types = found.loop
+        if fun.signature is not None or found.dtype == BOOL or getattr(np, fun.__name__, None) is not fun:
+            return True
+        return fun in (EXACT_COMPLEX if any([dtype.kind == "c" for dtype in types]) else EXACT_FUNCTIONS)
+    if found.kernel == "fold":
+        return found.params[2] in EXACT_FOLDS
+    return found.kernel in EXACT_KERNELS or (found.kernel == "strong" and found.dtype == FLOAT)
 
 
 cdef int find_native_calls(Lowering low) except -1:
@@ -37,8 +59,8 @@ cdef int find_native_calls(Lowering low) except -1:
         op = low.op[i]
         if op == Op.CALL and i not in low.folds and not is_small_product(low, i):
             call = low.listing.calls[low.a[i]]
-            found = (native_call(call, [type_of_value(low, u) for u in call.operands], *type_of_value(low, i))
-                     or matrix_product(low, i, call))
+            types = [type_of_value(low, u) for u in call.operands]
+            found = native_call(call, types, *type_of_value(low, i), low.exact) or matrix_product(low, i, call)
         elif op == Op.PACK and low.layout(i).kind == BOOLS and low.layout(i).is_c:
             offsets, values = low.listing.packs[low.b[i]]
             if low.a[i] >= 0 and not (low.layout(low.a[i]).is_c and low.layout(low.a[i]).kind == BOOLS):
@@ -51,7 +73,7 @@ cdef int find_native_calls(Lowering low) except -1:
             found = native_guard(low.listing.guards[low.b[i]][0], *type_of_value(low, low.a[i]))
         else:
             continue
-        if found is not None and not (low.exact and found.kernel not in EXACT_KERNELS):
+        if found is not None and not (low.exact and not keeps_bits(found)):
             low.natives[i] = found
 
 
@@ -59,7 +81,9 @@ cdef object matrix_product(Lowering low, Py_ssize_t i, call):
     """Return a native call of `numpy.matmul`'s inner loop (which calls BLAS) for a matrix product, else None."""
     cdef Py_ssize_t m, k, n
     product = product_of(call)
-    if product not in ("matmul", "dot", "vdot") or low.exact or not (low.is_scalar(i) or low.layout(i).is_c):
+    if product not in ("matmul", "dot", "vdot") or not (low.is_scalar(i) or low.layout(i).is_c):
+        return None
+    if low.exact and product == "dot":      # may call another function of BLAS
         return None
     left, right = [factor_of(low, argument, call.operands) for argument in call.args]
     if left is None or right is None:

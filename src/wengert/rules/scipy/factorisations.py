@@ -92,8 +92,9 @@ def cholesky_series(series, order, a, lower):
 structural(
     cholesky_factor, cholesky_wrt_matrix, jvp=(lambda t, y, a, lower: cholesky_along_matrix(t, y, a, upper=not lower),)
 ).name = "scipy.linalg.cholesky"
-facts(cholesky_factor, dependence=MATRIXWISE, batching=True, taylor=cholesky_series)
+facts(cholesky_factor, dependence=MATRIXWISE, batching=True, taylor=cholesky_series, native="cholesky of triangle")
 structural(cholesky_adjoint, cholesky_adjoint_wrt_factor, cholesky_adjoint_wrt_cotangent).name = "scipy.linalg.cholesky"
+facts(cholesky_adjoint, native="cholesky adjoint")
 conjugated(cholesky_factor, cholesky_adjoint)
 
 
@@ -127,10 +128,22 @@ def _cho_solve(c_and_lower, b, overwrite_b=False, check_finite=True):
 # ---- LU with plain pivots
 
 
+def is_plain_matrix(a):
+    """Return whether LAPACK's function for float64 factors `a` as SciPy does, without SciPy's preparation."""
+    return type(a) is np.ndarray and a.dtype == np.float64 and a.ndim == 2 and a.size > 0
+
+
+def lapack_factors(a):
+    """Return L and U, packed in one array, the row exchanges, and LAPACK's status."""
+    return importlib.import_module("scipy.linalg.lapack").dgetrf(a)
+
+
 @dispatched
 def eliminated(b):
     """Return L and U, packed in one array, of a square matrix that needs no row exchanges."""
     n = np.shape(b)[-1]
+    if is_plain_matrix(b):
+        return lapack_factors(b)[0]
     _, l, u = la.lu.__wrapped__(b)
     return np.tril(l, -1)[..., :n, :n] + u
 
@@ -170,6 +183,12 @@ row.name = "scipy.linalg.lu"
 @locally_constant
 def row_order(a):
     """Return the row permutation of SciPy's LU factorisation."""
+    if is_plain_matrix(a):
+        order = np.arange(len(a))
+        for i, j in enumerate(lapack_factors(a)[1].tolist()):
+            if i != j:
+                order[[i, j]] = order[[j, i]]
+        return order
     p, _, _ = la.lu.__wrapped__(a)
     return np.argmax(p, axis=-2)
 

@@ -114,6 +114,13 @@ def correlated(x, kernel):
     return np.tensordot(windows, np.conj(kernel), np.ndim(kernel))
 
 
+def framed(x, widths):
+    """Return `x` between zeros, `widths` of them before and after it along each axis."""
+    y = np.zeros_like(x, shape=[n + 2 * k for n, k in zip(np.shape(x), widths, strict=True)])
+    y[tuple(slice(k, k + n) for n, k in zip(np.shape(x), widths, strict=True))] = x
+    return y
+
+
 def central(x, shape):
     """Return the central part of the given shape."""
     return x[tuple(slice((n - m) // 2, (n - m) // 2 + m) for n, m in zip(np.shape(x), shape, strict=True))]
@@ -132,7 +139,7 @@ class Compiled:
         if mode == VALID:
             return correlated(x, kernel)
         x = x[tuple(slice(n - k + 1) for n, k in zip(np.shape(x), shape, strict=True))]  # without the trailing zeros
-        full = correlated(np.pad(x, [(k - 1, k - 1) for k in shape]), kernel)
+        full = correlated(framed(x, [k - 1 for k in shape]), kernel)
         return central(full, np.shape(x)) if mode == SAME else full
 
     @staticmethod
@@ -140,10 +147,13 @@ class Compiled:
         kernel = np.conj(kernel[::-1, ::-1]) if flip else np.conj(kernel)
         mode = mode % 4
         if mode != VALID:
-            name = _PAD_MODES[boundary]
-            options = {"constant_values": fillvalue} if name == "constant" else {}
-            shape = np.shape(x)
-            x = np.pad(x, [(k - 1, k - 1) for k in np.shape(kernel)], name, **options)
+            name, shape = _PAD_MODES[boundary], np.shape(x)
+            widths = [k - 1 for k in np.shape(kernel)]
+            if name == "constant" and np.all(np.equal(fillvalue, 0)):
+                x = framed(x, widths)
+            else:
+                options = {"constant_values": fillvalue} if name == "constant" else {}
+                x = np.pad(x, [(k, k) for k in widths], name, **options)
         y = correlated(x, kernel)
         return central(y, shape) if mode == SAME else y
 
