@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from fuzz import programs, sizes, table, twins
+from fuzz import objects, programs, sizes, table, twins
 from fuzz.check import Failure, check
+from helpers import central_differences
 
 
 @pytest.mark.parametrize("part", range(2))
@@ -20,6 +21,20 @@ def test_derivatives_of_random_programs_agree_in_every_mode(part):
             failures.append(f"program {index}: {failure}\n{program.text()}")
     assert not failures, "\n\n".join(failures)
     assert compared > 60
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.filterwarnings("ignore::wengert.CompileWarning")
+def test_compiled_functions_see_changes_of_objects(seed):
+    rng = np.random.default_rng(seed)
+    tree, x = objects.draw(rng, 3), np.array([1.3, 0.7])
+    f = tree.value if seed % 2 else lambda x: tree.value(x)
+    value, gradient = wg.compile(f), wg.grad(wg.compile(f))
+    for _ in range(8):
+        for _ in range(rng.integers(1, 4)):
+            np.testing.assert_allclose(value(x), f(x), rtol=1e-12)
+            np.testing.assert_allclose(gradient(x), central_differences(f, x), rtol=1e-5, atol=1e-7)
+        objects.change(rng, tree)
 
 
 def test_every_rule_with_a_derivative_is_drawn():
