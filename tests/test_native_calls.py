@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 import wengert as wg
 from helpers import rows_of_numpy
 from wengert.program.ir import native_calls
+from wengert.registry import lookup
+from wengert.rules.scipy.factorisations import cholesky_factor
 
 RNG = np.random.default_rng(74)
 A = RNG.normal(size=(8, 8))
@@ -83,6 +86,10 @@ CASES = {
     "determinant": [lambda x: np.linalg.det(square(x, 5)), lambda x: np.linalg.det(x.reshape(8, 8))],
     "log determinant": [lambda x: np.linalg.slogdet(square(x, 5))[1], lambda x: np.linalg.slogdet(x.reshape(8, 8))[1]],
     "cholesky": [lambda x: np.sum(np.linalg.cholesky(symmetric(0.1 * x, 5)) ** 3)],
+    "cholesky of triangle": [
+        lambda x: np.sum(scipy.linalg.cholesky(symmetric(0.1 * x, 5), lower=True) ** 3),
+        lambda x: np.sum(scipy.linalg.cholesky(symmetric(0.1 * x, 5)) ** 3),
+    ],
     "cholesky adjoint": [lambda x: np.sum(np.log(np.diag(np.linalg.cholesky(symmetric(0.1 * x, 8)))))],
     "qr": [
         lambda x: np.sum(np.abs(np.linalg.qr(x[:12].reshape(4, 3))[1])),
@@ -161,7 +168,7 @@ def assert_close(found, expected, rtol):
 def test_each_rule_has_a_case_and_a_function():
     assert native_calls.RULES.keys() == CASES.keys() - {"ufuncs", "conversions", "contractions", "rearrangements"}
     wg.grad(np.sum)(np.ones(2))  # loads the rules
-    rows = rows_of_numpy().values()
+    rows = [*rows_of_numpy().values(), lookup(cholesky_factor)]
     named = {row.native for row in rows} | {row.scalars for row in rows} | {"strong", "getitem"}
     assert native_calls.RULES.keys() <= named
     assert {row.native for row in rows} - {None} <= native_calls.RULES.keys()

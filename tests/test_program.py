@@ -184,6 +184,19 @@ def test_derivatives_match_those_of_the_function(name, word):
     assert repr(derived).startswith(f"<program of {word}({f.__qualname__})")
 
 
+def test_jacobians_of_single_precision_results_by_one_batch():
+    """The matrix inverse is not expanded into scalars, so that all directions are one batch."""
+    a = np.arange(9.0).reshape(3, 3) + 5.0 * np.eye(3)
+
+    def f(x):
+        return np.linalg.inv(a * x[0]).astype(np.float32).ravel() * x[1].astype(np.float32)
+
+    x = np.array([0.5, 1.5])
+    J = wg.record(f, x, exact=True).jacobian()(x)
+    assert J.dtype == wg.jacobian(f)(x).dtype
+    np.testing.assert_allclose(J, wg.jacobian(f)(x), rtol=1e-6)
+
+
 def test_dir_shows_documented_names_only():
     """`dir()` of a program, by rows or sparse too, lists the members that the API reference documents."""
     page = (pathlib.Path(__file__).parents[1] / "docs/_templates/autosummary/class.rst").read_text()

@@ -101,7 +101,7 @@ def _whole(one: Program) -> Listing:
     """Return the IR that computes a program's outputs in one run."""
     if type(one) is Program:
         return one._listing
-    if type(one) is Stacked and one._runs_per_call == 1:
+    if type(one) is Stacked and one._is_whole:
         return one._whole_ir()
     raise _NotBatchable
 

@@ -52,6 +52,7 @@ class Swept(Program):
         number = program._input("jacobian", argnums)
         self._dtype, self._x, _ = kind_of(code, code.inputs[number])
         of_result, self._y, _ = kind_of(code, y)
+        self._result_dtype = of_result
         self._by_rows = by_rows
         self._entries = np.result_type(of_result, self._dtype) if of_result.kind == "c" else self._dtype
         self._one = program.vjp(argnums) if by_rows else program.jvp(argnums)
@@ -67,7 +68,7 @@ class Swept(Program):
     def _check_parts(self, verifier):
         super()._check_parts(verifier)
         counts = dict.fromkeys(("_number", "_count", "_chunks", "_width"), is_count)
-        dtypes = dict.fromkeys(("_dtype", "_entries"), is_a(np.dtype))
+        dtypes = dict.fromkeys(("_dtype", "_entries", "_result_dtype"), is_a(np.dtype))
         check_fields(self, {"_one": Program, "_x": is_shape, "_y": is_shape, "_by_rows": bool, **counts, **dtypes})
         verifier.check(self._one)
         code, one = self._listing, self._one._listing
@@ -220,7 +221,8 @@ class Stacked(Swept):
     def __init__(self, program, argnums, is_symmetric, name, by_rows, at_once=None):
         super().__init__(program, argnums, by_rows, name, at_once=at_once)
         self._is_symmetric = is_symmetric
-        self._is_whole = self._chunks == 1 and self._entries == self._dtype == _FLOAT
+        is_double = self._entries == self._dtype == self._result_dtype == _FLOAT
+        self._is_whole = self._chunks == 1 and is_double  # one run yields the whole matrix
 
     def _check_parts(self, verifier):
         super()._check_parts(verifier)
@@ -245,7 +247,7 @@ class Stacked(Swept):
         return self._vm.attempt if self._is_whole else super()._try_execute
 
     def _whole_ir(self) -> Listing:
-        """Return the IR of the whole matrix, of shape ``y.shape + x.shape``; `_runs_per_call` must be 1."""
+        """Return the IR of the whole matrix, of shape ``y.shape + x.shape``, of a Jacobian that `_is_whole`."""
         return self._memoised("whole", self._made_whole)
 
     def _made_whole(self):
