@@ -139,8 +139,12 @@ class Program(Runner):
         return self._vm
 
     def _guard_size(self, index: int) -> int:
-        """Return the number of elements that a guard, given by the index that an attempt returns, compares."""
-        return np.size(self._vm.guards[index][0])
+        """Return the number of elements that a guard, given by the index that an attempt returns, compares.
+
+        Other indices stand for a result of another type.
+        """
+        guards = self._vm.guards
+        return np.size(guards[index][0]) if index < len(guards) else 0
 
     @property
     def _vm(self) -> Machine:
