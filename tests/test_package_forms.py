@@ -3,6 +3,7 @@
 import abc
 import collections
 import copy
+import enum
 import functools
 import importlib
 import inspect
@@ -237,6 +238,73 @@ def test_mixins_of_classes_with_a_memory_layout_are_followed(kind, prepared):
     for _ in range(2):
         np.testing.assert_allclose(wg.grad(prepared(f))(x), 4.0 * x + [75.0, 50.0])
     np.testing.assert_array_equal(after(x), [50.0, 0.0])
+
+
+class Doubling:
+    """A mixin without equality of its own."""
+
+    def act(self, x):
+        return np.asarray(x) * 2.0
+
+
+class Near:
+    def __init__(self, size):
+        self.size = size
+
+    def __eq__(self, other):
+        return isinstance(other, Near) and bool(np.isclose(self.size, other.size))
+
+
+class NearAndHashable(Near):
+    def __eq__(self, other):
+        return Near.__eq__(self, other)
+
+    def __hash__(self):
+        return 7
+
+
+class Unhashable(Doubling, Near):
+    pass
+
+
+class Hashable(Doubling, NearAndHashable):
+    pass
+
+
+@pytest.mark.parametrize("prepared", [lambda f: f, wg.compile])
+def test_equality_and_hash_come_from_the_class_of_the_original(prepared):
+    a, b, c, d = Unhashable(1.0), Unhashable(1.0 + 1e-12), Hashable(1.0), Hashable(1.0)
+
+    def f(x):
+        factor = 2.0 if a == b and a != Unhashable(2.0) else 3.0
+        try:
+            hash(a)
+        except TypeError:
+            factor *= 5.0
+        return np.sum(a.act(x) + c.act(x)) * factor * len({c, d}) * hash(c)
+
+    np.testing.assert_array_equal(wg.grad(prepared(f))(X), 280.0)
+    np.testing.assert_allclose(f(X), 280.0 * np.sum(X))
+
+
+class Direction(enum.Enum):
+    DOWN = -1
+    UP = 1
+
+    @classmethod
+    def of(cls, value):
+        return cls(value)
+
+    def along(self, x):
+        return np.asarray(x) * self.value
+
+
+@pytest.mark.parametrize("prepared", [lambda f: f, wg.compile])
+def test_members_of_enumerations_are_found_by_member_and_value(prepared):
+    def f(x):
+        return Direction(Direction.DOWN).along(x) + Direction.of(Direction.UP).along(x * x) + Direction(-1).along(x)
+
+    np.testing.assert_allclose(wg.jacobian(prepared(f))(X), np.diag(2.0 * X - 2.0))
 
 
 class Delegating:

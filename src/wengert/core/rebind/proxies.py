@@ -92,9 +92,29 @@ def _proxy_meta(meta):
     body = {"__new__": type.__new__, "__init__": lambda cls, *args: None}
     if any("__call__" in vars(base) for base in meta.__mro__[: meta.__mro__.index(type)]):
         # For example, a metaclass of singletons must see the original class.
-        body["__call__"] = lambda cls, *args, **options: lookup.replaced(cls._wengert_original(*args, **options))
+        body["__call__"] = _call_original
     above = dict.fromkeys(_proxy_meta(base) for base in meta.__bases__ if issubclass(base, type))
     return type(meta.__name__, (*above, meta), body)
+
+
+def _call_original(cls, *args, **options):
+    """Call the original class with the originals of its arguments, such as a member of an enumeration."""
+    options = {name: whole(value) for name, value in options.items()}
+    return lookup.replaced(cls._wengert_original(*map(whole, args), **options))
+
+
+class _Inherited:
+    """A special method of a proxy class that comes from a certain class or from the proxy class of that class.
+
+    The proxy class of a mixin that precedes it has a method of this name, which its original has not.
+    """
+
+    def __init__(self, name, owner):
+        self.name, self.owner = name, owner
+
+    def __get__(self, proxy, cls):
+        spaces = (vars(base) for base in cls.__mro__ if class_key(base) is self.owner)
+        return next(space[self.name] for space in spaces if self.name in space).__get__(proxy, cls)
 
 
 def make_proxy_class(cls, bases, /, **body):
@@ -109,6 +129,9 @@ def make_proxy_class(cls, bases, /, **body):
         body["_wengert_whole"] = property(_member_of)
     if cls.__eq__ is object.__eq__:
         body |= {"__eq__": is_same, "__hash__": hash_of if cls.__hash__ is object.__hash__ else cls.__hash__}
+    elif any(vars(each).get("__eq__") is is_same for base in bases for each in base.__mro__):
+        owner = next(base for base in cls.__mro__ if "__eq__" in vars(base))
+        body |= {"__eq__": _Inherited("__eq__", owner), "__hash__": cls.__hash__}
     if is_plain_object(cls) and not is_mixin(cls):
         bases = bases if any(issubclass(base, Sharing) for base in bases) else [*bases, Sharing]
     kind = _proxy_meta(type(cls))
