@@ -61,7 +61,8 @@ SPECIAL = {*METHODS, *WRAPPERS, types.ModuleType, types.BuiltinFunctionType, typ
 #: types of values that are neither followed nor registered
 DATA = {bool, int, float, complex, str, bytes, type(None)}
 INERT = set(DATA)  # types whose instances are neither followed nor registered, as far as known
-MODULES_OF_KINDS = {}  # module of C types -> function that registers its wrapper types when one is first met
+#: module of C types, or the name of one that states no module -> function that registers wrapper types when one is met
+MODULES_OF_KINDS = {}
 DTYPES = set()  # ids of registered classes that stay as they are in containers, since they may serve as dtypes
 
 
@@ -116,7 +117,8 @@ def is_inert(value):
     kind = type(value)
     if kind in INERT:
         return True
-    if (install := MODULES_OF_KINDS.pop(home_of(kind), None)) is not None:
+    home = home_of(kind)
+    if (install := MODULES_OF_KINDS.pop(kind.__name__ if home == "builtins" else home, None)) is not None:
         install()
     if kind in SPECIAL or is_made_in_python(kind):
         return False

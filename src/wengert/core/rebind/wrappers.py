@@ -156,4 +156,5 @@ def _install_wrapt():
 
 
 register_later("wrapt", _install_wrapt)
-MODULES_OF_KINDS["_wrappers"] = functools.partial(register_deferred, "wrapt")  # the module in C
+for _name in ("_wrappers", "FunctionWrapper", "BoundFunctionWrapper"):  # the module in C; the classes of release 1
+    MODULES_OF_KINDS[_name] = functools.partial(register_deferred, "wrapt")
