@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """Counts repeated calls of formulas and pullbacks in gradients, and replaces them by programs.
 
-A rule of many NumPy calls takes much longer than its arithmetic on arrays of a few elements, and tracing a formula takes
-longer still. So a gradient runs it at its first `MIN_CALLS` calls only. Later calls with arguments of the same
+A rule of many NumPy calls takes much longer than its arithmetic on arrays of a few elements, and tracing a formula
+takes longer still. So a gradient runs it at its first `MIN_CALLS` calls only. Later calls with arguments of the same
 structure run a program with the same bits (`wengert.program.specialise.formulas`).
 The column `replayed` of the registry marks the functions for which this pays.
 """

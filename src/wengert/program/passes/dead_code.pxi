@@ -7,7 +7,7 @@ def live(Listing code, bint and_guards=True):
 
 
 cdef Listing eliminate_dead_in_place(Listing code):
-    """Eliminate dead code and stores that others overwrite; `code` must have no other owner, and its memory is reused."""
+    """Eliminate dead code and overwritten stores; `code` must have no other owner, and its memory is reused."""
     code = without_dead(code)
     return without_dead(code) if merge_stores(code) else code
 
