@@ -113,6 +113,14 @@ cdef class Call:
         self.key.append((type(x), x))                   # True is not 1
         return type(x) in OPTIONS
 
+    cdef bint take_keywords(self, dict kwargs) except -1:
+        """Add keyword arguments; return whether a program may have them."""
+        for name, x in kwargs.items():
+            self.key.append(name)
+            if not self.take(x):
+                return False
+        return True
+
     cdef bint take_value(self, x) except -1:
         """Add an argument of a pullback, in which scalars are values."""
         return self.add(None, None, x, x) if type(x) is float64 else self.take(x)
@@ -146,10 +154,8 @@ cpdef object replayed(row, fun, args, dict kwargs):
     for x in args:
         if not call.take(x):
             return NotImplemented
-    for name, x in kwargs.items():
-        call.key.append(name)
-        if not call.take(x):
-            return NotImplemented
+    if not call.take_keywords(kwargs):
+        return NotImplemented
     if (call.level is None or call.level.kind != REVERSE or not call.level.is_gradient or call.level.order != 1
             or getattr(levels[0], "level", None) is not call.level):
         return NotImplemented
@@ -172,10 +178,8 @@ def pulled(row, int position, ybar, y, tuple args, dict kwargs):
     for x in given:
         if not call.take_value(x):
             return NotImplemented
-    for name, x in kwargs.items():
-        call.key.append(name)
-        if not call.take(x):
-            return NotImplemented
+    if not call.take_keywords(kwargs):
+        return NotImplemented
     key = tuple(call.key)
     found = replays.get(key, 0)
     if type(found) is int:

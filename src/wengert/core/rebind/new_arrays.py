@@ -8,7 +8,7 @@ and the lines on which the filled arrays were made are kept: later preparations 
 fails, the first error is raised.
 
 Only the outermost derivative is rerun, from its plain arguments, so no traced value of the first run is met again.
-What the function changed in the first run stays changed, as after any error.
+Changes that the function made in the first run remain, as after any error.
 
 Invariants
 - Code is prepared without the rest of this module as long as no derivative has been rerun.
@@ -161,7 +161,7 @@ def _watch_places(wrapped, filled):
 
 
 def _keep_lines():
-    """Wrap results from now on at the lines on which the arrays that were filled in this rerun were made.
+    """From now on, wrap results on the lines that made the arrays which this rerun filled.
 
     If none of these lines is new, an array was made in a way that is not noted, so that all lines are kept.
     """

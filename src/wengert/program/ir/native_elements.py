@@ -31,7 +31,7 @@ from wengert.program.ir.native_operands import (
 
 #: functions of a reduction, as numbered in native.c
 _ANY, _ALL, _COUNT, _MAX, _MIN, _ADD, _MULTIPLY, _LARGEST, _LEAST, _SUM, _LENGTH, _MEAN = range(12)
-#: numbers of the folds that only compare elements
+#: reductions that only compare elements
 EXACT_FOLDS = frozenset((_MAX, _MIN, _LARGEST, _LEAST))
 #: elementwise functions, as numbered in native.c
 _SINC, _ROUND, _POSITIVE_INFINITE, _NEGATIVE_INFINITE = range(4)

@@ -68,7 +68,7 @@ class _Run:
         return True
 
     def _follow(self, base, v):
-        """Collect the stores that lead from one array to another one; return whether they do."""
+        """Collect the stores between two versions of an array; return whether nothing else lies between them."""
         code, op, a, b = self.code, self.code.op, self.code.a, self.code.b
         packed, placed = [], []
         for _ in range(MAX_STORES):

@@ -233,7 +233,7 @@ def split(code: Listing, leaves: int, wanted: int) -> tuple[Listing, Listing]:
 
 
 def _needed(code, ops, is_late, outputs):
-    """Return the residuals, and the instructions of the second program, in order.
+    """Return the residuals and the instructions of the second program, both in program order.
 
     A value is computed again if it is a constant, a view or an element, or if a residual cannot have its type.
     """
