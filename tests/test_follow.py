@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.core.rebind import plan, registration
+from wengert.core.rebind import plan, rebind, registration
 from wengert.core.rebind.choose import survey
 from wengert.core.rebind.follow import CHOSEN, UNFOLLOWED, py_func_of
 from wengert.errors import TracedValueError
@@ -1392,6 +1392,27 @@ def test_threads_that_use_functions_for_the_first_time_at_once(install):
     for thread in threads:
         thread.join()
     assert found == [[4.0, 5.0, 3.0]] * 8
+
+
+def test_threads_wait_until_functions_that_are_passed_on_are_replaced(install, monkeypatch):
+    module, resolved = install(stages=STAGES), rebind._resolved
+    is_resolving, found = threading.Event(), []
+
+    def slowly(value):
+        is_resolving.set()
+        thread.join(timeout=0.2)
+        return resolved(value)
+
+    def run():
+        is_resolving.wait()
+        found.append(wg.grad(module.compares)(1.0))
+
+    monkeypatch.setattr(rebind, "_resolved", slowly)
+    thread = threading.Thread(target=run)
+    thread.start()
+    found.append(wg.grad(module.compares)(1.0))
+    thread.join()
+    assert found == [3.0, 3.0]
 
 
 def test_deep_recursion_needs_no_more_frames(install):

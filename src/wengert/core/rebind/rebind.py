@@ -137,6 +137,8 @@ def _current_plan(root):
     Plans of the functions and classes that it uses are made anew if necessary.
     """
     plan, now = plans.get(id(root)), state.now
+    if plan is not None and (passed or state.is_settling):
+        _settle()
     if plan is None or plan.checked is now:
         return plan
     if not plan.holds(root):
@@ -176,10 +178,20 @@ def _bind(root):
         plan.checked = state.now
         if isinstance(root, (type, types.FunctionType)) and registration.is_simple(root):
             state.use += 1
-        while passed and not state.making:
-            name, value = passed.pop()
-            BUILTINS[name] = _resolved(value)
+        _settle()
     return plan
+
+
+def _settle():
+    """Replace the stubs of functions that code passes on; wait for another thread that does so."""
+    with registration.lock:
+        was_settling, state.is_settling = state.is_settling, True
+        try:
+            while passed and not state.making:
+                name, value = passed.pop()
+                BUILTINS[name] = _resolved(value)
+        finally:
+            state.is_settling = was_settling
 
 
 def _new_plan(root):

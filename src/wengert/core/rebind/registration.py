@@ -59,12 +59,14 @@ class _State:
     retired : number of times that all plans were dropped
     making : ids of functions, classes and objects whose plans are being made
     is_late : is a package being registered because one of its members was met?
+    is_settling : are the stubs in `passed` being replaced?
     """
 
-    __slots__ = ("is_late", "making", "now", "retired", "use")
+    __slots__ = ("is_late", "is_settling", "making", "now", "retired", "use")
 
     def __init__(self):
-        self.now, self.use, self.retired, self.making, self.is_late = object(), 0, 0, set(), False
+        self.now, self.use, self.retired, self.making = object(), 0, 0, set()
+        self.is_late = self.is_settling = False
 
 
 state = _State()
