@@ -1121,3 +1121,16 @@ def test_array_may_be_written_by_four_levels(outer, inner):
     for modes in (("reverse", "reverse"), ("forward", "reverse"), ("reverse", "forward")):
         H = wg.jacobian(wg.jacobian(f, mode=modes[0]), x, mode=modes[1])
         np.testing.assert_allclose(H, wg.hessian(direct, x), rtol=1e-12, atol=1e-15)
+
+
+def test_jacobians_of_single_numbers_within_derivatives_are_swept_as_gradients():
+    def potential(x):
+        return np.sum(1 / np.sqrt(np.sum((x - np.array([[10.0, 0.0], [0.0, 7.0]])) ** 2, axis=1)))
+
+    def length(operator):
+        field = operator(potential)
+        return lambda x: np.sum(np.exp(3.0 * field(x)))
+
+    x = np.array([0.5, -1.5])
+    assert len(wg.record(length(reverse), x)) == len(wg.record(length(wg.grad), x))
+    assert_same_bits(wg.hessian(length(reverse))(x), wg.hessian(length(wg.grad))(x))
