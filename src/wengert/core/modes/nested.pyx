@@ -61,7 +61,9 @@ cdef class NestedTape:
 
     cdef readonly Level level
     cdef list entries
-    cdef dict adjoints              # by identity of the buffer: (buffer, operand of the enclosing level)
+    # By identity of the buffer: (buffer, operand of the enclosing level, None), where the operand has the memory layout
+    # of the buffer, or (buffer, adjoint of a view of all of the buffer, that view). The latter is never written into.
+    cdef dict adjoints
     cdef Py_ssize_t k
     cdef bint watched               # by `wengert.detect_nan`
     cdef readonly bint has_loops
@@ -276,14 +278,33 @@ cdef class NestedTape:
         found = self.adjoint(v.buffer, v.v)
         if found is None:
             found = np.zeros((self.k, *v.shape), dtype=v.v.dtype)
-        return found if stacked else np.copy(found[0]) if np.ndim(found) > 1 else found[0]
+        if not stacked:
+            return np.copy(found[0]) if found.ndim > 1 else found[0]
+        return found if self.has_memory(v.buffer) else np.copy(found)
 
     cdef adjoint(self, Buffer buffer, cnp.ndarray view):
         """Adjoint of a view, with a leading axis of directions, or None if nothing was accumulated."""
-        cdef ArrayVar memory
-        found = self.adjoints.get(id(buffer))
+        cdef tuple found = self.adjoints.get(id(buffer))
         if found is None:
             return None
+        return found[1] if found[2] is not None and is_same(found[2], view) else self.memory(buffer, view)
+
+    cdef bint has_memory(self, Buffer buffer):
+        cdef tuple found = self.adjoints.get(id(buffer))
+        return found is None or found[2] is None
+
+    cdef memory(self, Buffer buffer, cnp.ndarray view):
+        """View of the memory that holds the adjoint of a buffer; it is made if necessary."""
+        cdef tuple found = self.adjoints.get(id(buffer))
+        cdef ArrayVar memory
+        if found is None or found[2] is not None:
+            like = view if found is None else found[2]
+            zeros = np.zeros(max(1, self.k * buffer.span // like.itemsize), dtype=like.dtype)
+            self.adjoints[id(buffer)] = (buffer, var.clean(zeros), None)
+            if found is not None:
+                whole = self.memory(buffer, like)
+                whole += found[1]
+            found = self.adjoints[id(buffer)]
         memory = <ArrayVar>found[1]
         return array_var(memory.buffer, view_at(
             <char *>cnp.PyArray_DATA(memory.v) + (<char *>cnp.PyArray_DATA(view) - buffer.low), memory.v, view,
@@ -291,19 +312,25 @@ cdef class NestedTape:
 
     cdef accumulate(self, Buffer buffer, cnp.ndarray view, c):
         """Add a cotangent to the adjoint of a view, summing over broadcast axes."""
-        cdef Py_ssize_t size = max(1, self.k * buffer.span // cnp.PyArray_ITEMSIZE(view))
+        cdef tuple found = self.adjoints.get(id(buffer))
         c = summed(c.real if self.has_complex and not cnp.PyArray_ISCOMPLEX(view) else c, view)
-        if id(buffer) not in self.adjoints:
-            self.adjoints[id(buffer)] = (buffer, var.clean(np.zeros(size, dtype=view.dtype)))
-        target = self.adjoint(buffer, view)
-        repeated = tuple([d + 1 for d in range(cnp.PyArray_NDIM(view))
-                          if cnp.PyArray_STRIDE(view, d) == 0 and cnp.PyArray_DIM(view, d) > 1])
-        if repeated:                # broadcast: several elements share memory
-            c = np.sum(np.broadcast_to(c, target.shape), axis=repeated, keepdims=True)
-            target = target[tuple([slice(0, 1) if d in repeated else slice(None) for d in range(target.ndim)])]
-        target += c
+        if (is_same(found[2], view) if found is not None else is_whole(buffer, view)) and self.has_shape_of(view, c):
+            total = c if found is None else found[1] + c
+            self.adjoints[id(buffer)] = (buffer, total, view)
+        else:
+            total = self.memory(buffer, view)
+            repeated = tuple([d + 1 for d in range(cnp.PyArray_NDIM(view))
+                              if cnp.PyArray_STRIDE(view, d) == 0 and cnp.PyArray_DIM(view, d) > 1])
+            if repeated:                # broadcast: several elements share memory
+                c = np.sum(np.broadcast_to(c, total.shape), axis=repeated, keepdims=True)
+                total = total[tuple([slice(0, 1) if d in repeated else slice(None) for d in range(total.ndim)])]
+            total += c
         if self.watched:
-            nan_check.check_adjoint(self.level.name, target, c)
+            nan_check.check_adjoint(self.level.name, total, c)
+
+    cdef bint has_shape_of(self, cnp.ndarray view, c):
+        """Return whether a cotangent has the shape, after the axis of directions, and the dtype of a view."""
+        return shape_of(c) == (self.k, *(<object>view).shape) and c.dtype == view.dtype
 
     cdef pull(self, Entry entry, Py_ssize_t i):
         """Reverse one entry, then drop the adjoint of its result."""
@@ -323,8 +350,8 @@ cdef class NestedTape:
             self.pull_call(entry, ybar)
 
     cdef pull_store(self, Entry entry):
-        target = self.adjoint(entry.out, entry.view)
-        if target is not None:
+        if id(entry.out) in self.adjoints:
+            target = self.memory(entry.out, entry.view)
             if entry.key is None:
                 c = np.copy(target)
                 target[...] = 0.0
@@ -506,15 +533,34 @@ cdef swap(Entry entry):
     entry.saved = other
 
 
+cdef bint is_whole(Buffer buffer, cnp.ndarray view):
+    """Return whether a view consists of all elements of a buffer, each of them once."""
+    return cnp.PyArray_ISONESEGMENT(view) and cnp.PyArray_NBYTES(view) == buffer.span
+
+
+cdef bint is_same(view, cnp.ndarray other):
+    """Return whether two views of a buffer have the same elements in the same order; the first one may be None."""
+    return view is other or (view is not None
+                             and cnp.PyArray_DATA(<cnp.ndarray>view) == cnp.PyArray_DATA(other)
+                             and (<object>view).dtype == (<object>other).dtype      # not the real parts
+                             and (<object>view).shape == (<object>other).shape
+                             and (<object>view).strides == (<object>other).strides)
+
+
+cdef tuple shape_of(c):
+    return () if type(c) is float else c.shape   # `np.shape` of an operand would pass through NumPy's dispatch
+
+
 cdef object summed(c, cnp.ndarray view):
     """Sum a cotangent with a leading axis of directions over the axes along which its operand was broadcast."""
     cdef int ndim = cnp.PyArray_NDIM(view), d
-    extra = np.ndim(c) - 1 - ndim
+    cdef tuple shape = shape_of(c)
+    cdef Py_ssize_t extra = len(shape) - 1 - ndim
     if extra > 0:
         c = np.sum(c, axis=tuple(range(1, 1 + extra)))
-    elif extra < 0 and np.ndim(c) > 0:
-        c = np.reshape(c, np.shape(c)[:1] + (1,) * -extra + np.shape(c)[1:])
-    shape = np.shape(c)
+    elif extra < 0 and shape:
+        c = np.reshape(c, shape[:1] + (1,) * -extra + shape[1:])
+    shape = shape_of(c)
     ones = tuple([d + 1 for d in range(ndim) if cnp.PyArray_DIM(view, d) == 1 != shape[d + 1]])
     return np.sum(c, axis=ones, keepdims=True) if ones else c
 
