@@ -391,6 +391,28 @@ def test_arrays_may_have_any_memory_order(order, always):
     assert_rounding(made.grad()(A), wg.grad(f)(A))
 
 
+@pytest.mark.parametrize("reorder", [lambda A: A.transpose(2, 0, 1), lambda A: np.rollaxis(A, 1), lambda A: A.T[::-1]])
+@pytest.mark.parametrize(
+    "store",
+    [
+        lambda A, y: np.put(A, [8], y[:1]),
+        lambda A, y: np.put(A, [1, 7, 1], y[:3]),
+        lambda A, y: A.__setitem__(([0, -1], [1, 0], [1, 1]), y[2:4]),
+    ],
+)
+def test_stores_at_indices_into_arrays_of_any_memory_order(store, reorder):
+    def f(x):
+        x = x * 1.0
+        A = np.resize(x, (2, 3, 4)) + 0.0
+        y = 0.1 + 1.0 * np.sin(np.resize(x, (3, 4)))
+        store(reorder(A), y[0])
+        return A
+
+    made = wg.record(f, X)
+    assert_rounding(made(X), f(X))
+    assert_rounding(made.jacobian()(X), wg.jacobian(f)(X))
+
+
 def test_exact_programs_are_unchanged():
     made = wg.record(runge_kutta, X, exact=True)
     assert Op.PACK in made._lowered_ir().op

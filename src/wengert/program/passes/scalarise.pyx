@@ -334,7 +334,7 @@ cdef class Scalariser:
         if call.row is None or call.row.fun is not placed or call.kwargs or self.dtype(i) != FLOAT:
             return False
         base, key, value = call.args
-        shape = self.code.types[self.code.kinds[i]][1]
+        dtype, shape, strides = layout = self.code.types[self.code.kinds[i]]
         if type(base) is not Operand or self.code.kinds[call.operands[base.position]] != self.code.kinds[i]:
             return False
         places = index_offsets(key, shape)
@@ -343,6 +343,8 @@ cdef class Scalariser:
             return False
         given, line = found
         given = given[max(0, len(given) - places.ndim):]
+        if strides is not None:
+            places = np.array(view_offsets(whole_view(layout), dtype.itemsize))[places]
         values = np.broadcast_to(np.array(line(), np.int32).reshape(given), places.shape)
         cells = dict(zip(places.ravel().tolist(), values.ravel().tolist()))
         self.found.packs.append((np.array(list(cells), np.int32), np.array(list(cells.values()), np.int32)))
@@ -434,7 +436,7 @@ include "expansions.pxi"
 
 
 cdef object index_offsets(key, tuple shape):
-    """Return the offsets that integer arrays select in a C-order array; None for other or for large keys."""
+    """Return the positions, in C order, that integer arrays select; None for other or for large keys."""
     keys = key if type(key) is tuple else (key,)
     if len(keys) != len(shape) or not all([isinstance(k, (np.ndarray, np.integer, int)) for k in keys]):
         return None
