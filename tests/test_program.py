@@ -18,7 +18,7 @@ from wengert.program.ir.ir import Listing
 from wengert.program.ir.opcodes import Op
 
 import wengert as wg
-from helpers import assert_same_bits, in_threads
+from helpers import assert_rounding, assert_same_bits, in_threads
 from wengert.core import frames
 from wengert.errors import GuardError
 from wengert.program.ir import reference, verify
@@ -553,6 +553,19 @@ def test_unsupported_argument_types_raise(name):
     for call in (lambda: wg.record(lambda u: u, argument), lambda: program_of_two(argument, 2.0)):
         with pytest.raises(TypeError):
             call()
+
+
+def test_histograms_of_samples_without_derivative_are_recorded():
+    def f(weights, samples):
+        a = wg.stop_gradient(samples)
+        counts, edges = np.histogram(a, 6, weights=weights)
+        return (counts / np.maximum(np.histogram(a, 6)[0], 1)) ** 2 * edges[1:]
+
+    weights, samples = np.linspace(0.5, 2.0, 40), np.sin(np.arange(40.0))
+    program = wg.record(f, weights, args=(samples,))
+    for there in (samples, np.cos(samples) + 0.3, samples[::-1] ** 3):
+        assert_rounding(program(weights, there), f(weights, there))
+        assert_rounding(program.jacobian()(weights, there), wg.jacobian(f)(weights, there))
 
 
 def test_text_and_counts():

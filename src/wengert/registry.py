@@ -445,6 +445,8 @@ strong_product = _absent
 strong_matmul_product = _absent
 #: ``note_windows(x, places, windows)`` lets `windows`, copies of elements at `places` of `x`, follow stores into `x`
 note_windows = _absent
+#: ``is_passive(x)`` returns whether `x` is a value of a program being recorded that carries no derivative
+is_passive = _absent
 #: ``record_strong(cotangent, partial)`` records the strong product as one tape entry; None if nothing records
 record_strong = _absent
 

@@ -31,6 +31,7 @@ registry.record_strong = dispatch.record_strong
 
 # Stores into an array update its windows.
 registry.note_windows = var.note_windows
+registry.is_passive = var.is_passive
 
 # A linear rule is transposed by recording and sweeping it.
 local_derivatives.transposed = lambda *args: nested.transposed(*args)

@@ -4,54 +4,74 @@ from __future__ import annotations
 
 import numpy as np
 
+from wengert import registry
 from wengert.errors import TracedValueError, UnsupportedFunctionError
-from wengert.registry import composed, linear
+from wengert.registry import composed, linear, lookup
 from wengert.rules.broadcasting import gather_from_source, scatter_to_source
-from wengert.rules.composed import as_array, dispatched
+from wengert.rules.composed import as_array, dispatched, locally_constant
 
 COUNTS = "counts jump from one integer to the next; use a smooth kernel density instead, or weights"
 
 
 def bin_indices(samples, edges):
     """Return the index of the bin of each sample, 1-based in the flattened histogram; 0 if outside all bins."""
-    place = np.zeros(len(samples[0]), dtype=np.intp)
-    is_inside = np.full(len(place), True)
+    place, is_inside = 0, True
     for x, bounds in zip(samples, edges, strict=True):
         n = len(bounds) - 1
         i = np.searchsorted(bounds, x, side="right") - 1
         i = np.where(x == bounds[-1], n - 1, i)  # the last bin is closed at both ends
-        is_inside &= (i >= 0) & (i < n)
+        is_inside = is_inside & (i >= 0) & (i < n)
         place = place * n + i
     return np.where(is_inside, place + 1, 0)
 
 
-def edges_of(samples, bins, range):
-    if len(samples) == 1:
-        return [np.histogram_bin_edges(samples[0], bins, range)]
-    return np.histogramdd(samples, bins, range)[1]
+@dispatched
+def weighted_counts(weights, samples, bins, range):
+    return np.histogram(samples, bins, range, weights=weights)[0]
 
 
 @dispatched
-def weighted_counts(weights, samples, bins, range):
-    """Return the weighted histogram, with one dimension per array in `samples`."""
-    if len(samples) == 1:
-        return np.histogram(samples[0], bins, range, weights=weights)[0]
+def weighted_counts_of_points(weights, samples, bins, range):
+    """Return the weighted histogram in as many dimensions as there are arrays in `samples`."""
     return np.histogramdd(samples, bins, range, weights=weights)[0]
+
+
+def bins_of(samples, bins, range):
+    """Return the bin of each sample, see `bin_indices`, and an array of the histogram's shape."""
+    if isinstance(samples, list):
+        edges = np.histogramdd(samples, bins, range)[1]
+    else:
+        samples, edges = [samples], [np.histogram_bin_edges(samples, bins, range)]
+    return bin_indices(samples, edges), np.empty([len(bounds) - 1 for bounds in edges])
 
 
 def counts_transpose(ybar, weights, samples, bins, range):
     """Return for each weight the cotangent of its bin."""
-    edges = edges_of(samples, bins, range)
-    counts = np.empty([len(bounds) - 1 for bounds in edges])
-    return gather_from_source(ybar, np.reshape(bin_indices(samples, edges), np.shape(weights)), counts)
+    places, counts = bins_of(samples, bins, range)
+    return gather_from_source(ybar, np.reshape(places, np.shape(weights)), counts)
 
 
 def push_counts(t, y, weights, samples, bins, range):
-    places = np.reshape(bin_indices(samples, edges_of(samples, bins, range)), np.shape(weights))
-    return scatter_to_source(t, places, y)
+    places, _ = bins_of(samples, bins, range)
+    return scatter_to_source(t, np.reshape(places, np.shape(weights)), y)
+
+
+def no_derivative(name):
+    return UnsupportedFunctionError(f"numpy.{name} has no derivative in its samples: {COUNTS}")
+
+
+def wrt_samples(*args):
+    raise no_derivative("histogram")
 
 
 linear(weighted_counts, counts_transpose, jvp=push_counts)
+lookup(weighted_counts).vjps[1] = wrt_samples  # they may be values of a program that carry no derivative
+linear(weighted_counts_of_points, counts_transpose, jvp=push_counts)
+
+
+@locally_constant
+def plain_counts(samples, bins, range):
+    return np.histogram(samples, bins, range)[0]
 
 
 def as_plain(x):
@@ -61,25 +81,33 @@ def as_plain(x):
     return np.array(x)[()] if hasattr(x, "dtype") else x
 
 
+@composed(np.histogram)
+def _histogram(a, bins=10, range=None, density=None, weights=None):
+    weights = np.ravel(as_array(weights)) if weights is not None else None
+    a = np.ravel(as_array(a))
+    try:
+        bins, range = as_plain((bins, range))
+        a = a if registry.is_passive(a) else as_plain(a)
+    except TracedValueError:
+        raise no_derivative("histogram") from None
+    counts = plain_counts(a, bins, range) if weights is None else weighted_counts(weights, a, bins, range)
+    edges = np.histogram_bin_edges(a, bins, range)
+    if density:
+        counts = counts / np.diff(edges).astype(float) / np.sum(counts)
+    return counts, edges
+
+
 def counts_and_edges(name, samples, bins, range, weights):
-    """Return weighted counts and the bin edges; refuse traced samples."""
+    """Return weighted counts and the bin edges in several dimensions; refuse traced samples."""
     try:
         samples, bins, range = as_plain((samples, bins, range))
     except TracedValueError:
         weights = None
     if weights is None:
-        raise UnsupportedFunctionError(f"numpy.{name} has no derivative in its samples: {COUNTS}")
+        raise no_derivative(name)
     samples = [np.ravel(x) for x in samples]
-    return weighted_counts(as_array(weights), samples, bins, range), edges_of(samples, bins, range)
-
-
-@composed(np.histogram)
-def _histogram(a, bins=10, range=None, density=None, weights=None):
-    weights = as_array(weights) if weights is not None else None
-    counts, (edges,) = counts_and_edges("histogram", [a], bins, range, None if weights is None else np.ravel(weights))
-    if density:
-        counts = counts / np.diff(edges).astype(float) / np.sum(counts)
-    return counts, edges
+    counts = weighted_counts_of_points(as_array(weights), samples, bins, range)
+    return counts, np.histogramdd(samples, bins, range)[1]
 
 
 @composed(np.histogramdd)
