@@ -624,6 +624,42 @@ def test_cached_functions_have_the_values_of_plain_calls(name):
 kept = settings()
 
 
+NEW_ARRAYS = {"ones": np.ones, "linspace": lambda n: np.linspace(0.0, 1.0, n), "exp": lambda n: np.exp(np.arange(n))}
+
+
+@functools.lru_cache
+def grid(kind):
+    return NEW_ARRAYS[kind](3)
+
+
+def into_a_cached_array(x, kind):
+    grid(kind)[0] = x
+    return grid(kind)[0] ** 2
+
+
+def with_a_constant_in_a_cached_array(x, kind):
+    grid(kind)[0] += 1.0
+    return grid(kind)[0] * x
+
+
+@pytest.mark.filterwarnings("ignore::wengert.CompileWarning")
+@pytest.mark.parametrize("kind", NEW_ARRAYS)
+def test_arrays_of_cached_functions_are_treated_like_global_arrays(kind):
+    grid.cache_clear()
+    start = NEW_ARRAYS[kind](3)
+    for wrap in (lambda f: f, wg.compile):
+        f = wrap(into_a_cached_array)
+        for op in (wg.grad, wg.derivative, lambda f: lambda x: wg.jvp(f, x, 1.0), lambda f: wg.taylor(f, 0.3, 1.0, 2)):
+            with pytest.raises(wg.TracedValueError):
+                op(lambda x, f=f: f(x, kind))(0.3)
+    np.testing.assert_array_equal(grid(kind)[1:], start[1:])
+    grid.cache_clear()
+    for count in (1.0, 2.0):
+        assert wg.grad(with_a_constant_in_a_cached_array)(0.3, kind) == start[0] + count
+    assert type(grid(kind)) is np.ndarray
+    grid.cache_clear()
+
+
 @functools.lru_cache
 def is_even(n):
     return n == 0 or is_odd(n - 1)
