@@ -102,6 +102,18 @@ def _are_same(a, b):
     return len(a) == len(b) and all(map(_is_same, a, b))
 
 
+def _are_same_spaces(a, b):
+    """Return whether two mappings have the same keys, and items that are the same."""
+    keys = {key: plain_key(key, b) for key in a}
+    return len(a) == len(b) and all(other in b and _is_same(a[key], b[other]) for key, other in keys.items())
+
+
+def _differs(self, other):
+    """Implement ``!=`` by ``==``."""
+    found = type(self).__eq__(self, other)
+    return found if found is NotImplemented else not found
+
+
 def _places(items, value):
     return [k for k, item in enumerate(items) if _is_same(item, value)]
 
@@ -244,6 +256,18 @@ def _dict_class(kind):
             dict.pop(self, key, None)
             return key, self._wengert_see(value)
 
+        def __eq__(self, other):
+            if not isinstance(other, dict):
+                return NotImplemented
+            if self._wengert_of == other:
+                return True
+            has_order = isinstance(self._wengert_of, collections.OrderedDict) and isinstance(
+                other, collections.OrderedDict
+            )
+            return (not has_order or [*self] == [*other]) and _are_same_spaces(self.copy(), other)
+
+        __ne__ = _differs
+
         def __or__(self, other):
             return self.copy() | other
 
@@ -260,7 +284,7 @@ def _dict_class(kind):
     for name in "__contains__ move_to_end".split():
         if hasattr(kind, name):
             setattr(Table, name, _keyed(name))
-    for name in "__len__ __reversed__ __eq__ __ne__ __repr__".split():
+    for name in "__len__ __reversed__ __repr__".split():
         if hasattr(kind, name):
             setattr(Table, name, _passed(name))
     for name, make in {"__delitem__": _keyed, "clear": _passed, "update": _passed}.items():
@@ -288,11 +312,21 @@ class _Namespace(types.SimpleNamespace):
             return object.__getattribute__(self, name)
         return self._wengert_see(getattr(self._wengert_of, name))
 
+    def __eq__(self, other):
+        if not isinstance(other, types.SimpleNamespace):
+            return NotImplemented
+        if self._wengert_of == other:
+            return True
+        seen = {name: self._wengert_see(value) for name, value in vars(self._wengert_of).items()}
+        return _are_same_spaces(seen, vars(other))
+
+    __ne__ = _differs
+
     def __reduce_ex__(self, protocol):
         return self._wengert_of.__reduce_ex__(protocol)
 
 
-for _name in "__setattr__ __delattr__ __eq__ __ne__ __repr__".split():
+for _name in "__setattr__ __delattr__ __repr__".split():
     setattr(_Namespace, _name, _renewing(_passed(_name)))
 
 _STAND_INS = {kind: _dict_class(kind) for kind in TABLES - {list, tuple, types.SimpleNamespace}}
