@@ -308,6 +308,28 @@ _read_ndarray = _Methods(_np.ndarray, {"__new__": _instances.new})
 _read_float64 = _Methods(_np.float64)
 
 
+def _operands(pair):
+    """Return the operands of an operator, the right one first, with arrays in place of lists that hold traced values.
+
+    NumPy makes an array of a list or tuple that meets an array or a floating-point scalar.
+    """
+    left, right = pair
+    if type(right) in _LISTS and _makes_array(left) and _var.holds_var(right):
+        _new_arrays.note_operand(_sys._getframe(1))
+        return _dispatch.stacked(right), left
+    if type(left) in _LISTS and _makes_array(right) and _var.holds_var(left):
+        _new_arrays.note_operand(_sys._getframe(1))
+        return right, _dispatch.stacked(left)
+    return right, left
+
+
+_LISTS = list, tuple
+
+
+def _makes_array(value):
+    return isinstance(value, (_np.ndarray, _np.inexact))
+
+
 class _Constant(_np.ndarray):
     """View of a plain array that f reads from outside; copies and results of operations are clean arrays."""
 
@@ -1108,6 +1130,6 @@ _install_builtins(_sys.modules[__name__])
 _install_later()
 _registration.see_constants(_np.ndarray, _is_copied, _seen, _as_plain)
 _rename.BUILTINS[_rename.RESULT], _rename.BUILTINS[_rename.RESULTS] = _results.filled, _results.filled_items
-_rename.BUILTINS[_rename.RECEIVER] = _receiver
+_rename.BUILTINS[_rename.RECEIVER], _rename.BUILTINS[_rename.OPERANDS] = _receiver, _operands
 _results.set_wrapper(_made, _var.ArrayVar, _var.note_origin)
 _new_arrays.set_watch(_var.watch_filled)

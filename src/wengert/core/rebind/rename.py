@@ -116,6 +116,7 @@ CALLEE = private("callee")  # name of the function that replaces the value of a 
 RESULT = private("result")  # name of the function that wraps a new array into which code stores
 RESULTS = private("results")  # the same, also for arrays in new containers
 SEEN = private("seen")  # name of the function that replaces any value
+OPERANDS = private("operands")  # name of the function that makes arrays of lists and tuples with traced values
 RECEIVER = private("receiver")  # name of the function that replaces an array whose method accepts plain arrays only
 
 _PLAIN_METHODS = frozenset(("choose", "dot", "searchsorted"))
@@ -637,6 +638,21 @@ def _filled(instructions, k):
 def _results_on(code, instructions, lines):
     """Return the offsets of instructions on these lines whose result may be a new array."""
     found = [instructions[k][0] for k in places(instructions, _NEW_TABLE) if not _reads_callee(instructions, k)]
+    return _on_lines(code, found, lines)
+
+
+def _operators_on(code, instructions, lines):
+    """Return the offsets of instructions on these lines that come before an operator or a comparison."""
+    found = []
+    for k in places(instructions, _OPERATOR_TABLE):
+        before, (_, op, arg, _) = instructions[k - 1], instructions[k]
+        is_operator = (op, arg) not in _SUBSCRIPTS and before[1] not in _CONSTANTS and before[1] not in dis.hasjrel
+        found += [before[0]] if is_operator else []
+    return _on_lines(code, found, lines)
+
+
+def _on_lines(code, found, lines):
+    """Return those of some offsets of instructions that are on these lines."""
     starts = [start for start, _, line in code.co_lines() if line in lines]
     ends = [end for _, end, line in code.co_lines() if line in lines]
     return [i for i in found if bisect.bisect_right(starts, i) > bisect.bisect_right(ends, i)]
@@ -658,6 +674,7 @@ _KEYS = {dis.opmap[name]: count for name, count in (("STORE_SUBSCR", 1), ("STORE
 _NEW_TABLE = table_of({dis.opmap[name] for name in (
     "CALL", "CALL_KW", "CALL_FUNCTION_EX", "BINARY_OP", "UNARY_NEGATIVE", "UNARY_POSITIVE", "CALL_INTRINSIC_1",
     "BINARY_SUBSCR", "BINARY_SLICE", "LOAD_ATTR", "FOR_ITER", "BEFORE_WITH") if name in dis.opmap})  # fmt: skip
+_OPERATOR_TABLE = table_of({dis.opmap["BINARY_OP"], dis.opmap["COMPARE_OP"]})
 _SINGLE_STORES = _ALL_STORES - {_op["STORE_FAST_STORE_FAST"]}
 _CALLS = {dis.opmap[name] for name in ("CALL", "CALL_KW", "CALL_FUNCTION_EX") if name in dis.opmap}
 #: operators that yield a new object, as (opcode, argument)
@@ -738,6 +755,9 @@ def rename(code, names, sources, imports, held, lines=None, hidden=frozenset(), 
     inserted, methods = {}, plain_methods(code)
     if lines is not None and (results := _results_on(code, instructions, lines)):
         inserted = dict.fromkeys(results, _seen_by(added.setdefault(RESULTS, len(code.co_names))))
+    for offset in () if lines is None else _operators_on(code, instructions, lines):
+        index = added.setdefault(OPERANDS, len(code.co_names) + len(added))
+        inserted[offset] = inserted.get(offset, b"") + _PAIR + _seen_by(index) + _UNPAIR
     for k in naming:
         before, (i, op, arg, width), shift = instructions[k - 1], instructions[k], 0
         if op in _ATTRIBUTE and _reads_method(code, instructions, k, names, methods):
