@@ -2,6 +2,7 @@
 
 import abc
 import collections
+import contextlib
 import copy
 import enum
 import functools
@@ -1276,3 +1277,107 @@ def test_patterns_and_protocols_are_those_of_plain_code(f, wrap):
     derivative = wg.jacobian(wrap(f))
     for x in (X, X[[1, 2, 0]]):
         np.testing.assert_allclose(derivative(x), central_differences(f, x), rtol=DIFFERENCES, atol=DIFFERENCES)
+
+
+current = None
+
+
+class Current:
+    """An object that makes itself the current one, as contexts of models do."""
+
+    rate = 3.0
+
+    def __enter__(self):
+        self.former = current
+        make_current(self)
+        return self
+
+    def __exit__(self, *error):
+        make_current(self.former)
+
+    def value(self, x):
+        out = np.zeros(2)
+        out[:] = self.rate * x
+        return out.sum()
+
+    def within(self, x):
+        with self:
+            return of_current(x)
+
+    def remaining(self, x):
+        global current
+        current = self if x > -1.0 else None
+        return of_current(x)
+
+    def failing(self, x):
+        self.remaining(x)
+        raise ArithmeticError
+
+
+def make_current(value):
+    global current
+    current = value
+
+
+def of_current(x):
+    return current.value(x) * x
+
+
+def with_function(x):
+    global current
+    current = as_product
+    return current(x)
+
+
+def as_product(x):
+    return np.prod(filled_twice(x)) * 6.0
+
+
+def filled_twice(x):
+    out = np.zeros(2)
+    out[:] = x
+    return out
+
+
+context = Current()
+ASSIGNING = {
+    "with": (context.within, None),
+    "remaining": (context.remaining, context),
+    "in a function": (lambda x: make_current(context) or of_current(x), context),
+    "nested": (lambda x: make_current(context) or wg.grad(of_current)(x) / 2.0 * x, context),
+    "failing": (context.failing, context),
+    "function": (with_function, as_product),
+    "module": (lambda x: make_current(np) or current.sum(x) * x * 6.0, np),
+}
+DERIVATIVES = {
+    "grad": wg.grad,
+    "compiled": lambda f: wg.grad(wg.compile(f)),
+    "forward": wg.derivative,
+    "jvp": lambda f: lambda x: wg.jvp(f, x, 1.0)[1],
+    "vjp": lambda f: lambda x: wg.vjp(f, x)[1](1.0),
+    "checkpoint": lambda f: wg.grad(wg.checkpoint(f)),
+    "nested": lambda f: lambda x: wg.grad(wg.grad(f))(x) * x,
+}
+
+
+@pytest.mark.filterwarnings("ignore::wengert.CompileWarning")
+@pytest.mark.parametrize("derivative", DERIVATIVES)
+@pytest.mark.parametrize("name", ASSIGNING)
+def test_globals_that_a_function_assigns_hold_the_objects_of_plain_code(name, derivative):
+    f, left = ASSIGNING[name]
+    make_current(None)
+    for _ in range(2):
+        with pytest.raises(ArithmeticError) if name == "failing" else contextlib.nullcontext():
+            np.testing.assert_allclose(DERIVATIVES[derivative](f)(2.0), 24.0)
+        assert current is left
+    make_current(None)
+
+
+def test_taylor_series_and_batches_leave_objects_in_globals():
+    make_current(None)
+    np.testing.assert_allclose(wg.taylor(context.remaining, 2.0, 1.0, 1)[1], 24.0)
+    assert current is context
+    make_current(None)
+    np.testing.assert_allclose(wg.vmap(context.remaining)(X), 6.0 * X**2)
+    assert current is context
+    make_current(None)

@@ -373,7 +373,7 @@ class Plan(Inspected):
             is_copying(value)
             or code.calls_variables
             or code.compares
-            or code.held
+            or code.assigned
             or code.reads_methods
             or (code.imports and self.imports(value))
             or holds_module(value)

@@ -78,6 +78,7 @@ _MATCH_CLASS = dis.opmap["MATCH_CLASS"]
 _READ_OPS = {_LOAD_GLOBAL, _IMPORT_NAME, _MATCH_CLASS, _op["LOAD_SUPER_ATTR"], *_NAMED_LOADS, *_LOADS, *_ATTRIBUTE,
              *_GLOBAL_STORES, *_ATTRIBUTE_STORES, *_CELL_STORES, _IS_OP, _CONTAINS_OP}  # fmt: skip
 _READ_TABLE, _NAMING_TABLE, _STORE_TABLE = map(table_of, (_READ_OPS, _NAMING, _ALL_STORES))
+_ASSIGNING_TABLE = table_of({_op["STORE_GLOBAL"]})
 _NULL_TABLE = table_of({_op["PUSH_NULL"]})
 _IMPORT_TAIL = {_op[name] for name in (
     "IMPORT_FROM", "SWAP", "POP_TOP", "STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")}  # fmt: skip
@@ -117,6 +118,7 @@ RESULT = private("result")  # name of the function that wraps a new array into w
 RESULTS = private("results")  # the same, also for arrays in new containers
 SEEN = private("seen")  # name of the function that replaces any value
 OPERANDS = private("operands")  # name of the function that makes arrays of lists and tuples with traced values
+ASSIGNED = private("assigned")  # name of the function that is called when a global has been assigned
 RECEIVER = private("receiver")  # name of the function that replaces an array whose method accepts plain arrays only
 
 _PLAIN_METHODS = frozenset(("choose", "dot", "searchsorted"))
@@ -568,8 +570,13 @@ def _offsets(f, *names):
     return [next(i for i, op, _, _ in decode(f.__code__) if dis.opname[op].startswith(name)) for name in names]
 
 
+def _bare():
+    note()  # noqa: F821
+
+
 _head, _middle, _end = _offsets(_probe, "LOAD_GLOBAL", "LOAD_FAST", "RETURN")
 _CACHES_OF_GLOBAL = _probe.__code__.co_code[_head + 2 : _middle]
+_CALL_NONE = _bare.__code__.co_code[_head + 2 + len(_CACHES_OF_GLOBAL) : _offsets(_bare, "POP_TOP")[0] + 2]
 _CALL_ONE = _probe.__code__.co_code[_middle + 2 : _end]
 #: code that reorders the value, the function and NULL on the stack, as loaded, into the order for a call
 _REORDER = bytes((_op["SWAP"], 2, _op["SWAP"], 3))
@@ -577,9 +584,14 @@ _REORDER = bytes((_op["SWAP"], 2, _op["SWAP"], 3))
 
 def _seen_by(index):
     """Code that replaces the value on the stack by ``seen(value)``, with the global name of this index."""
+    return _loaded(index) + _REORDER + _CALL_ONE
+
+
+def _loaded(index):
+    """Code that loads the global name of this index in order to call it."""
     arg = index << 1 | 1
     prefixes = [bytes((_EXTENDED_ARG, arg >> shift & 255)) for shift in (24, 16, 8) if arg >> shift]
-    return b"".join(prefixes) + bytes((_LOAD_GLOBAL, arg & 255)) + _CACHES_OF_GLOBAL + _REORDER + _CALL_ONE
+    return b"".join(prefixes) + bytes((_LOAD_GLOBAL, arg & 255)) + _CACHES_OF_GLOBAL
 
 
 #: code that packs the operands of an operator into a tuple, and code that unpacks a tuple, with the first item on top
@@ -758,6 +770,9 @@ def rename(code, names, sources, imports, held, lines=None, hidden=frozenset(), 
     for offset in () if lines is None else _operators_on(code, instructions, lines):
         index = added.setdefault(OPERANDS, len(code.co_names) + len(added))
         inserted[offset] = inserted.get(offset, b"") + _PAIR + _seen_by(index) + _UNPAIR
+    for k in places(instructions, _ASSIGNING_TABLE):
+        index = added.setdefault(ASSIGNED, len(code.co_names) + len(added))
+        inserted[instructions[k][0]] = _loaded(index) + _CALL_NONE
     for k in naming:
         before, (i, op, arg, width), shift = instructions[k - 1], instructions[k], 0
         if op in _ATTRIBUTE and _reads_method(code, instructions, k, names, methods):

@@ -1,0 +1,39 @@
+"""Puts the user's objects back into globals to which followed code assigned what stands for them.
+
+While a derivative runs, ``global current; current = self`` keeps the proxy of the object, so that the methods that
+other code calls on it are followed.  When the outermost derivative ends, the object itself is assigned.
+"""
+
+import functools
+import sys
+import types
+
+from wengert.core.levels import at_end
+from wengert.core.rebind.follow import DATA, REGISTERED
+from wengert.core.rebind.identity import whole
+from wengert.core.rebind.rename import read
+
+
+def note_assignment():
+    """Note that the calling code has assigned a global."""
+    frame = sys._getframe(1)
+    space, code = frame.f_globals, frame.f_code
+    at_end((id(space), id(code)), functools.partial(_put_back, space, code))
+
+
+def _put_back(space, code):
+    """Assign the user's own objects to the globals that a code object assigns."""
+    for name in read(code).assigned.intersection(space):
+        value = space[name]
+        if type(value) not in DATA and (own := _own(value)) is not value:
+            space[name] = own
+
+
+def _own(value):
+    """Return the user's object for its proxy, stand-in, copy or replacement, and other values unchanged."""
+    if type(value) is types.FunctionType:
+        f = value.__globals__.get(value.__name__)
+        return f if type(f) is types.FunctionType and f.__dict__ is value.__dict__ else value
+    if (found := whole(value)) is not value:
+        return found
+    return next((own for own, replacement, _ in REGISTERED.values() if replacement is value), value)
