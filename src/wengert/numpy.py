@@ -309,25 +309,24 @@ _read_float64 = _Methods(_np.float64)
 
 
 def _operands(pair):
-    """Return the operands of an operator, the right one first, with arrays in place of lists that hold traced values.
-
-    NumPy makes an array of a list or tuple that meets an array or a floating-point scalar.
-    """
+    """Return the operands of an operator, the right one first, in the form in which they can meet traced values."""
     left, right = pair
-    if type(right) in _LISTS and _makes_array(left) and _var.holds_var(right):
+    new_left, new_right = _as_operand(left, right), _as_operand(right, left)
+    if new_left is not left or new_right is not right:
         _new_arrays.note_operand(_sys._getframe(1))
-        return _dispatch.stacked(right), left
-    if type(left) in _LISTS and _makes_array(right) and _var.holds_var(left):
-        _new_arrays.note_operand(_sys._getframe(1))
-        return right, _dispatch.stacked(left)
-    return right, left
+    return new_right, new_left
 
 
-_LISTS = list, tuple
+def _as_operand(value, other):
+    """Return an array for a list or tuple of traced values that meets an array, or a scalar that counts as one.
 
-
-def _makes_array(value):
-    return isinstance(value, (_np.ndarray, _np.inexact))
+    Return the data of a masked array without masked elements that meets a traced value.
+    """
+    if type(value) in (list, tuple):
+        is_array = isinstance(other, (_np.ndarray, _np.inexact)) and _var.holds_var(value)
+        return _dispatch.stacked(value) if is_array else value
+    is_plain = type(value) is _np.ndarray or not isinstance(value, _np.ndarray) or not _var.holds_var(other)
+    return value if is_plain or not _subclasses.is_unmasked(value) else value.data
 
 
 class _Constant(_np.ndarray):

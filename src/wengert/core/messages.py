@@ -179,9 +179,12 @@ def array_message() -> str:
             "wengert.primitive(lu.solve, jvp=lambda t, y, b: lu.solve(t), vjp=lambda ybar, y, b: lu.solve(ybar, 'T')) "
             "with lu = scipy.sparse.linalg.splu(A)"
         )
+    position = frames.caller()
+    is_operand = position is not None and features.takes_operands(position[0].co_code, position[1])
+    as_operand = AS_OPERAND if is_operand else ""
     if frames.is_masked():
         return (
-            f"a traced value cannot become a masked array{at()}: its derivative would be lost. "
+            f"a traced value cannot become a masked array{as_operand}{at()}: its derivative would be lost. "
             f"Masked arrays have no derivative: {_INSTEAD_OF_MASK}"
         )
     if frames.is_assignment():
@@ -190,10 +193,8 @@ def array_message() -> str:
         return assignment_message("assignment to an attribute, such as y.flat")
     if (name := advice.library_call(user_frame())) is not None:
         return call_message(name)
-    position = frames.caller()
-    is_operand = position is not None and features.takes_operands(position[0].co_code, position[1])
     return (
-        f"a traced value cannot become a plain NumPy array{AS_OPERAND if is_operand else ''}{at()}: its derivative "
+        f"a traced value cannot become a plain NumPy array{as_operand}{at()}: its derivative "
         "would be lost. "
         f"{advice.of(user_frame())}"
         "Use np.stack([...]) to join traced values and NumPy functions (those of np.linalg) in place of SciPy's"

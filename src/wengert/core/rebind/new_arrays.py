@@ -8,7 +8,8 @@ and the lines on which the filled arrays were made are kept: later preparations 
 fails, the first error is raised.
 
 The same holds for lists and tuples with traced values that meet a plain array in an operator, where NumPy would make a
-plain array of them: in a rerun, and on the lines kept, they become arrays before the operator.
+plain array of them: in a rerun, and on the lines kept, they become arrays before the operator.  So do masked arrays
+without masked elements that are the left operand of a traced value.
 
 Only the outermost derivative is rerun, from its plain arguments, so no traced value of the first run is met again.
 Changes that the function made in the first run remain, as after any error.
@@ -34,7 +35,7 @@ REFUSED = "a traced value cannot be stored in a plain NumPy array: "
 #: parts of the messages of errors for series and batches that may be stored in a plain array
 AS_ARRAY, AS_FLOAT = "code that makes a plain array of it", "code that makes a Python float of it"
 AS_OUT = "is a plain array, which cannot hold"
-#: part of the message of the error for a list or tuple with traced values that meets a plain array in an operator
+#: part of the message of the error for an operator that would make a plain or masked array of traced values
 AS_OPERAND = " as an operand"
 
 _MAX_FAILURES = 3  # number of failed reruns at the same place after which its error is raised at once
