@@ -8,6 +8,7 @@ import enum
 import functools
 import importlib
 import inspect
+import json
 import subprocess
 import sys
 import types
@@ -1381,3 +1382,143 @@ def test_taylor_series_and_batches_leave_objects_in_globals():
     np.testing.assert_allclose(wg.vmap(context.remaining)(X), 6.0 * X**2)
     assert current is context
     make_current(None)
+
+
+class Registry(dict):
+    """Functions by name, with methods that compute and methods that change the dictionary."""
+
+    weight = 2.0
+
+    def __init__(self):
+        super().__init__()
+        self.scale, self.order = 1.0, []
+
+    def __setitem__(self, name, value):
+        super().__setitem__(name, value)
+        self.order.append(name)
+
+    def __missing__(self, name):
+        self[name] = lambda x: filled_twice(x).sum()
+        return self[name]
+
+    def register(self, f):
+        self[f.__name__] = f
+        return f
+
+    def __call__(self, name, x):
+        return filled_twice(self[name](x)).sum() * self.scale * self.weight
+
+    def total(self, x):
+        return sum(f(x) for f in self.values()) + sum(len(name) * f(x) for name, f in self.items())
+
+    def facts(self):
+        """Return truths that do not depend on whether another object stands for the dictionary."""
+        others = copy.copy(self), {**self}, dict(self), self.copy(), self | {}, {} | self
+        return [
+            self is registry, type(self) is Registry, isinstance(self, dict), len(self) == 2, bool(self),
+            "first" in self, [*self] == ["first", "second"], [*self.keys()] == [*reversed([*reversed(self)])],
+            self.get("none", 3) == 3, self["first"] is first, self.get("first") is first,
+            *[other == self and self == other for other in others], self != {"first": first},
+            isinstance(others[0], Registry), json.dumps(self, default=repr) != "{}",
+            self.order[:2] == ["first", "second"], inspect.ismethod(self.total),
+        ]  # fmt: skip
+
+    def change(self, x):
+        rate = self.setdefault("rate", 5.0)
+        self.update({"a": 1.0}, b=2.0)
+        self |= {"c": 3.0}
+        del self["a"]
+        total = self.pop("b") + self.pop("none", 4.0) + self.popitem()[1] + self["rate"]
+        return filled_twice(x).sum() * rate * total
+
+
+registry = Registry()
+
+
+@registry.register
+def first(x):
+    return np.prod(filled_twice(x))
+
+
+@registry.register
+def second(x):
+    return filled_twice(x).sum()
+
+
+class Attributes(dict):
+    """Attributes by methods of `dict`, which are not followed."""
+
+    __getattr__ = dict.__getitem__
+    __setattr__ = dict.__setitem__
+
+    def product(self, x):
+        self.last = 3.0
+        return self.rate * x
+
+
+class Tables:
+    def __init__(self):
+        self.table, self.attributes = registry, Attributes(rate=2.0)
+
+    def value(self, x):
+        return self.table("first", x) + self.table.total(x)
+
+
+holder = Tables()
+REGISTRIES = {
+    "call": lambda x: registry("first", x),
+    "items": lambda x: registry.total(x),
+    "attribute": holder.value,
+    "missing": lambda x: registry["third"](x) * len(registry.order),
+    "changes": lambda x: registry.change(x) * len(registry.order),
+    "facts": lambda x: first(x) * (1.0 if all(registry.facts()) else 7.0),
+    "unbound": lambda x: holder.attributes.product(x) * holder.attributes.last,
+}
+
+
+def restore_registry():
+    registry.clear()
+    registry.order.clear()
+    registry.update(first=first, second=second)
+    registry.order += ["first", "second"]
+
+
+@pytest.mark.filterwarnings("ignore::wengert.CompileWarning")
+@pytest.mark.parametrize("wrap", [lambda f: f, wg.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", REGISTRIES)
+def test_methods_of_dictionaries_outside_are_followed(name, wrap):
+    f = REGISTRIES[name]
+    restore_registry()
+    assert all(registry.facts())
+    restore_registry()
+    f(2.0)
+    expected = [*registry], registry.order[:]
+    derivative = wg.derivative(wrap(f))
+    for x in (2.0, 3.0):
+        restore_registry()
+        found = derivative(x)
+        if wrap is not wg.compile:
+            assert ([*registry], registry.order) == expected
+        differences = []
+        for point in (x + 1e-5, x - 1e-5):
+            restore_registry()
+            differences.append(f(point))
+        np.testing.assert_allclose(found, np.subtract(*differences) / 2e-5, rtol=1e-6)
+    restore_registry()
+    assert registry["first"] is first and type(registry) is Registry
+
+
+def test_compiled_functions_watch_dictionaries_with_methods():
+    restore_registry()
+    compiled, eager = wg.grad(wg.compile(lambda x: registry("first", x))), wg.grad(lambda x: registry("first", x))
+    for change in (
+        lambda: setattr(registry, "scale", 3.0),
+        lambda: setattr(Registry, "weight", 5.0),
+        lambda: registry.update(first=second),
+        lambda: registry.update(first=lambda x: x**3),
+    ):
+        np.testing.assert_allclose(compiled(2.0), eager(2.0))
+        change()
+        np.testing.assert_allclose(compiled(2.0), eager(2.0))
+    registry.scale, Registry.weight = 1.0, 2.0
+    restore_registry()

@@ -166,9 +166,35 @@ def is_plain_object(cls):
 def can_share(cls):
     """Return whether an instance of a proxy class can share all state of an instance.
 
-    The state must be in `__dict__`, in slots, or in the memory of an array or a tuple.
+    The state must be in `__dict__`, in slots, in the memory of an array or a tuple, or in the items of a dictionary.
     """
-    return can_have_proxy(cls) and not issubclass(cls, CONTAINERS)
+    return can_have_proxy(cls) and (not issubclass(cls, CONTAINERS) or is_dictionary_class(cls))
+
+
+def is_dictionary_class(cls):
+    """Return whether a class derives from `dict`, and otherwise from followed classes that use no method of it unbound.
+
+    Such a method, as in ``__getattr__ = dict.__getitem__``, would act on the memory of a proxy.
+    """
+    if not (issubclass(cls, dict) and cls.__dictoffset__):
+        return False
+    bases = [base for base in cls.__mro__ if base not in (dict, object, typing.Generic)]
+    return all(why_unfollowed(home_of(base)) is None and not _uses_dict(base) for base in bases)
+
+
+def _uses_dict(cls):
+    """Return whether the namespace of a class holds a method of `dict`, or a function that reads one from the class."""
+    for value in [*vars(cls).values()]:
+        if type(value) in _C_METHODS:
+            return True
+        f = value.__func__ if type(value) in (staticmethod, classmethod) else value
+        f = f.fget if type(f) is property else f
+        if type(f) is types.FunctionType and any(path[0] == "dict" for path in read(f.__code__).paths):
+            return True
+    return False
+
+
+_C_METHODS = type(dict.__getitem__), type(dict.__len__)
 
 
 #: containers in C whose subclasses have proxy classes for the instances that followed code makes

@@ -16,12 +16,14 @@ from wengert.core.rebind.follow import (
     has_subclass_hook,
     holds_member_values,
     is_array_class,
+    is_dictionary_class,
     is_plain_object,
     slots_of,
 )
 from wengert.core.rebind.identity import Sharing, class_key, hash_of, is_same, refer, whole
 from wengert.core.rebind.registration import lookup, seen_as
 from wengert.core.rebind.rename import reads_for_use
+from wengert.core.rebind.shared import SharedDict
 
 __all__ = [
     "ClassAttribute",
@@ -356,8 +358,26 @@ def _become(value, cls):
     return value
 
 
+def _share_items(value, cls, assign=object.__setattr__):
+    """Return the proxy of a dictionary (see `leaf_of`), or the dictionary of a proxy."""
+    if not hasattr(cls, "_wengert_original"):
+        found = whole(value)
+        return found if found is not value else _become(value, cls)
+    proxy = _live_proxies.get(id(value))
+    if type(proxy) is cls and proxy.__dict__ is value.__dict__:
+        return proxy
+    proxy = dict.__new__(cls)
+    dict.update(proxy, value)
+    cls._wengert_whole.__set__(proxy, value)
+    assign(proxy, "__dict__", value.__dict__)
+    _live_proxies[id(value)] = proxy
+    return proxy
+
+
 def _sharing(cls):
     """Return the function that makes a proxy of an object of class `cls`, and finds the object of a proxy."""
+    if is_dictionary_class(cls):
+        return _share_items
     if issubclass(cls, CONTAINERS):
         return _become
     if issubclass(cls, tuple):
@@ -372,7 +392,7 @@ def _sharing(cls):
 def share(value, cls):
     """Return an instance of `cls` that shares the state of `value`: a proxy of an object, or the object of a proxy."""
     make = getattr(cls, "_wengert_share", None) or _sharing(cls)
-    if make is _share_slots and hasattr(cls, "_wengert_leaves"):
+    if make in (_share_slots, _share_items) and hasattr(cls, "_wengert_leaves"):
         cls = leaf_of(cls, ())
     return make(value, cls)
 
@@ -429,13 +449,15 @@ def leaf_of(proxy, names):
     if leaf is None:
         body = {name: _Attribute(name) for name in names}
         slots, own = slots_of(proxy._wengert_original), ("_wengert_held",)
-        options = {"_wengert_leaf": True}
-        if slots or not proxy.__dictoffset__:
+        options, bases = {"_wengert_leaf": True}, [proxy]
+        if is_dictionary_class(proxy._wengert_original):
+            own, bases = (*own, "_wengert_whole"), [proxy, SharedDict]
+        elif slots or not proxy.__dictoffset__:
             body |= {name: _Slot(member) for name, member in slots.items()}
             own = *own, "_wengert_whole"
         if _has_default_reduction(proxy._wengert_original):
             options["__reduce_ex__"] = _reduce_leaf
-        leaf = make_proxy_class(proxy._wengert_original, [proxy], __slots__=own, **options, **body)
+        leaf = make_proxy_class(proxy._wengert_original, bases, __slots__=own, **options, **body)
         for attribute in body.values():
             attribute.leaf = leaf
         proxy._wengert_leaves[names] = leaf

@@ -102,13 +102,13 @@ def _are_same(a, b):
     return len(a) == len(b) and all(map(_is_same, a, b))
 
 
-def _are_same_spaces(a, b):
+def are_same_spaces(a, b):
     """Return whether two mappings have the same keys, and items that are the same."""
     keys = {key: plain_key(key, b) for key in a}
     return len(a) == len(b) and all(other in b and _is_same(a[key], b[other]) for key, other in keys.items())
 
 
-def _differs(self, other):
+def differs(self, other):
     """Implement ``!=`` by ``==``."""
     found = type(self).__eq__(self, other)
     return found if found is NotImplemented else not found
@@ -264,9 +264,9 @@ def _dict_class(kind):
             has_order = isinstance(self._wengert_of, collections.OrderedDict) and isinstance(
                 other, collections.OrderedDict
             )
-            return (not has_order or [*self] == [*other]) and _are_same_spaces(self.copy(), other)
+            return (not has_order or [*self] == [*other]) and are_same_spaces(self.copy(), other)
 
-        __ne__ = _differs
+        __ne__ = differs
 
         def __or__(self, other):
             return self.copy() | other
@@ -318,9 +318,9 @@ class _Namespace(types.SimpleNamespace):
         if self._wengert_of == other:
             return True
         seen = {name: self._wengert_see(value) for name, value in vars(self._wengert_of).items()}
-        return _are_same_spaces(seen, vars(other))
+        return are_same_spaces(seen, vars(other))
 
-    __ne__ = _differs
+    __ne__ = differs
 
     def __reduce_ex__(self, protocol):
         return self._wengert_of.__reduce_ex__(protocol)
