@@ -9,6 +9,7 @@ import functools
 import importlib
 import inspect
 import json
+import operator
 import subprocess
 import sys
 import types
@@ -1456,9 +1457,46 @@ class Attributes(dict):
         return self.rate * x
 
 
+class Stages(list):
+    """Functions that are called one after the other, with methods that change the list."""
+
+    name = "stages"
+
+    def __call__(self, x):
+        for stage in self:
+            x = stage(x)
+        return filled_twice(x).sum() + self[0](x) + sum(stage(x) for stage in self[1:])
+
+    def facts(self):
+        """Return truths that do not depend on whether another object stands for the list."""
+        others = copy.copy(self), [*self], list(self), self.copy(), self + [], [] + self, self[:], self * 1
+        return [
+            self is stages, type(self) is Stages, isinstance(self, list), len(self) == 2, bool(self), first in self,
+            self[0] is first, self[-1] is second, [*reversed(self)] == [second, first], self.index(second) == 1,
+            self.count(first) == 1, *[other == self and self == other for other in others], self != [first],
+            isinstance(others[0], Stages), np.array(self).shape == (2,), next(iter(zip(self)))[0] is first,
+        ]  # fmt: skip
+
+    def change(self, x):
+        self.append(first)
+        self += [second]
+        self.insert(0, first)
+        self.extend([first])
+        self[1:2] = [second]
+        del self[-1]
+        last = self.pop()
+        self.remove(second)
+        self.reverse()
+        self.name = "changed"
+        return last(x) * len(self) + self(x)
+
+
+stages = Stages([first, second])
+
+
 class Tables:
     def __init__(self):
-        self.table, self.attributes = registry, Attributes(rate=2.0)
+        self.table, self.attributes, self.stages = registry, Attributes(rate=2.0), stages
 
     def value(self, x):
         return self.table("first", x) + self.table.total(x)
@@ -1472,6 +1510,10 @@ REGISTRIES = {
     "missing": lambda x: registry["third"](x) * len(registry.order),
     "changes": lambda x: registry.change(x) * len(registry.order),
     "facts": lambda x: first(x) * (1.0 if all(registry.facts()) else 7.0),
+    "list": lambda x: stages(x),
+    "list in an attribute": lambda x: holder.stages(x),
+    "changes of a list": lambda x: stages.change(x) * len(stages.name),
+    "facts of a list": lambda x: first(x) * (1.0 if all(stages.facts()) else 7.0),
     "unbound": lambda x: holder.attributes.product(x) * holder.attributes.last,
 }
 
@@ -1481,31 +1523,33 @@ def restore_registry():
     registry.order.clear()
     registry.update(first=first, second=second)
     registry.order += ["first", "second"]
+    stages[:], stages.name = [first, second], "stages"
 
 
 @pytest.mark.filterwarnings("ignore::wengert.CompileWarning")
 @pytest.mark.parametrize("wrap", [lambda f: f, wg.compile], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", REGISTRIES)
-def test_methods_of_dictionaries_outside_are_followed(name, wrap):
+def test_methods_of_dictionaries_and_lists_outside_are_followed(name, wrap):
     f = REGISTRIES[name]
     restore_registry()
-    assert all(registry.facts())
+    assert all(registry.facts()) and all(stages.facts())
     restore_registry()
     f(2.0)
-    expected = [*registry], registry.order[:]
+    expected = [*registry], registry.order[:], stages[:], stages.name
     derivative = wg.derivative(wrap(f))
     for x in (2.0, 3.0):
         restore_registry()
         found = derivative(x)
         if wrap is not wg.compile:
-            assert ([*registry], registry.order) == expected
+            assert ([*registry], registry.order) == expected[:2]
+            assert all(map(operator.is_, stages, expected[2])) and stages.name == expected[3]
         differences = []
         for point in (x + 1e-5, x - 1e-5):
             restore_registry()
             differences.append(f(point))
         np.testing.assert_allclose(found, np.subtract(*differences) / 2e-5, rtol=1e-6)
     restore_registry()
-    assert registry["first"] is first and type(registry) is Registry
+    assert registry["first"] is first and type(registry) is Registry and stages[0] is first
 
 
 def test_compiled_functions_watch_dictionaries_with_methods():

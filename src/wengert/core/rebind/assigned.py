@@ -25,15 +25,15 @@ def _put_back(space, code):
     """Assign the user's own objects to the globals that a code object assigns."""
     for name in read(code).assigned.intersection(space):
         value = space[name]
-        if type(value) not in DATA and (own := _own(value)) is not value:
+        if type(value) not in DATA and (own := own_object(value)) is not value:
             space[name] = own
 
 
-def _own(value):
+def own_object(value):
     """Return the user's object for its proxy, stand-in, copy or replacement, and other values unchanged."""
     if type(value) is types.FunctionType:
         f = value.__globals__.get(value.__name__)
         return f if type(f) is types.FunctionType and f.__dict__ is value.__dict__ else value
-    if (found := whole(value)) is not value:
+    if (found := whole(value)) is not value or not (callable(value) or isinstance(value, types.ModuleType)):
         return found
     return next((own for own, replacement, _ in REGISTERED.values() if replacement is value), value)

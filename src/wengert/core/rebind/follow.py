@@ -166,30 +166,33 @@ def is_plain_object(cls):
 def can_share(cls):
     """Return whether an instance of a proxy class can share all state of an instance.
 
-    The state must be in `__dict__`, in slots, in the memory of an array or a tuple, or in the items of a dictionary.
+    The state must be in `__dict__`, in slots, in the memory of an array or a tuple, or in items of a `dict` or `list`.
     """
-    return can_have_proxy(cls) and (not issubclass(cls, CONTAINERS) or is_dictionary_class(cls))
+    return can_have_proxy(cls) and (not issubclass(cls, CONTAINERS) or container_of(cls) is not None)
 
 
-def is_dictionary_class(cls):
-    """Return whether a class derives from `dict`, and otherwise from followed classes that use no method of it unbound.
+def container_of(cls):
+    """Return `dict` or `list` if a class derives from it, and otherwise from followed classes; else None.
 
-    Such a method, as in ``__getattr__ = dict.__getitem__``, would act on the memory of a proxy.
+    Classes are left out that use its methods unbound, as in ``__getattr__ = dict.__getitem__``: these would act on the
+    memory of a proxy.
     """
-    if not (issubclass(cls, dict) and cls.__dictoffset__):
-        return False
-    bases = [base for base in cls.__mro__ if base not in (dict, object, typing.Generic)]
-    return all(why_unfollowed(home_of(base)) is None and not _uses_dict(base) for base in bases)
+    kind = next((kind for kind in (dict, list) if issubclass(cls, kind)), None)
+    if kind is None or not cls.__dictoffset__:
+        return None
+    bases = [base for base in cls.__mro__ if base not in (kind, object, typing.Generic)]
+    is_own = all(why_unfollowed(home_of(base)) is None and not _uses_unbound(base, kind.__name__) for base in bases)
+    return kind if is_own else None
 
 
-def _uses_dict(cls):
-    """Return whether the namespace of a class holds a method of `dict`, or a function that reads one from the class."""
+def _uses_unbound(cls, name):
+    """Return whether the namespace of a class holds a method in C, or a function that reads one of the named class."""
     for value in [*vars(cls).values()]:
         if type(value) in _C_METHODS:
             return True
         f = value.__func__ if type(value) in (staticmethod, classmethod) else value
         f = f.fget if type(f) is property else f
-        if type(f) is types.FunctionType and any(path[0] == "dict" for path in read(f.__code__).paths):
+        if type(f) is types.FunctionType and any(path[0] == name for path in read(f.__code__).paths):
             return True
     return False
 

@@ -13,17 +13,17 @@ from _thread import get_ident  # `threading` takes 0.5 ms to import
 
 from wengert.core.rebind.follow import (
     CONTAINERS,
+    container_of,
     has_subclass_hook,
     holds_member_values,
     is_array_class,
-    is_dictionary_class,
     is_plain_object,
     slots_of,
 )
 from wengert.core.rebind.identity import Sharing, class_key, hash_of, is_same, refer, whole
 from wengert.core.rebind.registration import lookup, seen_as
 from wengert.core.rebind.rename import reads_for_use
-from wengert.core.rebind.shared import SharedDict
+from wengert.core.rebind.shared import SHARED
 
 __all__ = [
     "ClassAttribute",
@@ -359,15 +359,16 @@ def _become(value, cls):
 
 
 def _share_items(value, cls, assign=object.__setattr__):
-    """Return the proxy of a dictionary (see `leaf_of`), or the dictionary of a proxy."""
+    """Return the proxy of a dictionary or list (see `leaf_of`), or the dictionary or list of a proxy."""
     if not hasattr(cls, "_wengert_original"):
         found = whole(value)
         return found if found is not value else _become(value, cls)
     proxy = _live_proxies.get(id(value))
     if type(proxy) is cls and proxy.__dict__ is value.__dict__:
         return proxy
-    proxy = dict.__new__(cls)
-    dict.update(proxy, value)
+    kind = dict if issubclass(cls, dict) else list
+    proxy = kind.__new__(cls)
+    (dict.update if kind is dict else list.extend)(proxy, value)
     cls._wengert_whole.__set__(proxy, value)
     assign(proxy, "__dict__", value.__dict__)
     _live_proxies[id(value)] = proxy
@@ -376,7 +377,7 @@ def _share_items(value, cls, assign=object.__setattr__):
 
 def _sharing(cls):
     """Return the function that makes a proxy of an object of class `cls`, and finds the object of a proxy."""
-    if is_dictionary_class(cls):
+    if container_of(cls) is not None:
         return _share_items
     if issubclass(cls, CONTAINERS):
         return _become
@@ -450,8 +451,8 @@ def leaf_of(proxy, names):
         body = {name: _Attribute(name) for name in names}
         slots, own = slots_of(proxy._wengert_original), ("_wengert_held",)
         options, bases = {"_wengert_leaf": True}, [proxy]
-        if is_dictionary_class(proxy._wengert_original):
-            own, bases = (*own, "_wengert_whole"), [proxy, SharedDict]
+        if (kind := container_of(proxy._wengert_original)) is not None:
+            own, bases = (*own, "_wengert_whole"), [proxy, SHARED[kind]]
         elif slots or not proxy.__dictoffset__:
             body |= {name: _Slot(member) for name, member in slots.items()}
             own = *own, "_wengert_whole"

@@ -36,8 +36,8 @@ indexes it.  Proxy classes are equal to their originals as keys.
 Limits.  Not followed: C functions, the packages that `follow` excludes, methods of classes in attributes of objects
 that f makes itself, functions that C code calls or, before Python 3.13, returns to be called at once, functions in
 the middle of a long container, and attributes of objects beyond the first hundred objects.  No proxies for objects
-with state in C other than that of an array, a tuple or a dictionary, such as subclasses of list, nor for classes with
-`__del__`. `is`, hashes by identity and `type(x) is C` distinguish proxies and copies from originals. A
+with state in C other than that of an array, a tuple, a dictionary or a list, such as subclasses of set, nor for classes
+with `__del__`. `is`, hashes by identity and `type(x) is C` distinguish proxies and copies from originals. A
 replaced cell is no longer shared with functions that are not followed. A name that a callee or another thread rebinds
 *during* a call takes effect at the next call; attributes of objects and modules take effect at once.
 """

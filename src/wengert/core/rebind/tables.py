@@ -98,7 +98,7 @@ def _is_same(a, b):
     return a is b or a == b or (type(a) is type(b) is types.FunctionType and a.__dict__ is b.__dict__)
 
 
-def _are_same(a, b):
+def are_same(a, b):
     return len(a) == len(b) and all(map(_is_same, a, b))
 
 
@@ -114,7 +114,7 @@ def differs(self, other):
     return found if found is NotImplemented else not found
 
 
-def _places(items, value):
+def places(items, value):
     return [k for k, item in enumerate(items) if _is_same(item, value)]
 
 
@@ -124,10 +124,10 @@ class _Sequence:
     __slots__ = ()
 
     def __eq__(self, other):
-        return _are_same(self, other) if isinstance(other, self.__class__) else NotImplemented
+        return are_same(self, other) if isinstance(other, self.__class__) else NotImplemented
 
     def __ne__(self, other):
-        return not _are_same(self, other) if isinstance(other, self.__class__) else NotImplemented
+        return not are_same(self, other) if isinstance(other, self.__class__) else NotImplemented
 
     def __add__(self, other):
         return self.__class__(self) + other
@@ -141,10 +141,10 @@ class _Sequence:
     __rmul__ = __mul__
 
     def __contains__(self, value):
-        return bool(_places(self, value))
+        return bool(places(self, value))
 
     def count(self, value):
-        return len(_places(self, value))
+        return len(places(self, value))
 
     def __reduce_ex__(self, protocol):
         return self.__class__, ([*self],)
@@ -165,7 +165,7 @@ class _Tuple(_Sequence, tuple):
         return reversed([*self])
 
     def index(self, value, *bounds):
-        found = _places(self, value)
+        found = places(self, value)
         return tuple.index(self, tuple.__getitem__(self, found[0]) if found else value, *bounds)
 
 
@@ -192,7 +192,7 @@ class _List(_Sequence, list):
         return map(self._wengert_see, reversed(self._wengert_of))
 
     def index(self, value, *bounds):
-        found = _places(self, value)
+        found = places(self, value)
         return self._wengert_of.index(self._wengert_of[found[0]] if found else value, *bounds)
 
     def remove(self, value):
