@@ -1566,3 +1566,76 @@ def test_compiled_functions_watch_dictionaries_with_methods():
         np.testing.assert_allclose(compiled(2.0), eager(2.0))
     registry.scale, Registry.weight = 1.0, 2.0
     restore_registry()
+
+
+def switching():
+    """Return functions that assign the variables of an enclosing function and read them, and one that resets these."""
+    rule = former = filled_twice
+    model, table, empty = Current(), np.ones(2), None
+
+    def switch():
+        nonlocal rule, model, table, empty
+        rule, model, table, empty = as_product, context, np.full(2, 3.0), context
+
+    def reset():
+        nonlocal rule, model, table, empty
+        rule, model, table, empty = filled_twice, Current(), np.ones(2), None
+        model.rate = 7.0
+
+    def called(x):
+        switch()
+        return rule(x)
+
+    def read(x):
+        switch()
+        return model.value(x) + empty.value(x)
+
+    def before_and_after(x):
+        first = np.sum(rule(x)) * model.value(x)
+        switch()
+        return first + rule(x) + (0.0 if rule is former else model.value(x))
+
+    def copied(x):
+        switch()
+        values = table.copy()
+        values[0] = x
+        return values.sum() * x
+
+    def nested(x):
+        def change():
+            nonlocal model
+            model = context
+
+        change()
+        return model.value(x)
+
+    def counted(x):
+        count, total = 0, 0.0
+
+        def add(value):
+            nonlocal count, total
+            count, total = count + 1, total + value
+            return count
+
+        return add(x) * x + add(x * x) * total
+
+    return {f.__name__: f for f in (called, read, before_and_after, copied, nested, counted)}, reset
+
+
+NONLOCALS, reset_nonlocals = switching()
+
+
+@pytest.mark.filterwarnings("ignore::wengert.CompileWarning")
+@pytest.mark.parametrize("wrap", [lambda f: f, wg.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", NONLOCALS)
+def test_variables_that_an_inner_function_assigns_are_current(name, wrap):
+    f, derivatives = NONLOCALS[name], [wg.grad(wrap(NONLOCALS[name])), wg.derivative(wrap(NONLOCALS[name]))]
+    for x in (1.5, 2.5, 1.5):
+        differences = []
+        for point in (x + 1e-5, x - 1e-5):
+            reset_nonlocals()
+            differences.append(f(point))
+        for derivative in derivatives:
+            reset_nonlocals()
+            np.testing.assert_allclose(derivative(x), np.subtract(*differences) / 2e-5, rtol=1e-7)
+            np.testing.assert_allclose(wg.grad(lambda y, f=f: f(y))(x), wg.grad(f)(x))

@@ -51,6 +51,7 @@ _ATTRIBUTE = {_op["LOAD_ATTR"], _op["LOAD_METHOD"]}
 _ATTRIBUTE_OF = {_LOAD_GLOBAL, *_ATTRIBUTE}
 _ATTRIBUTE_SHIFT = NAMING["LOAD_ATTR"]
 _STORE_NAME = _op["STORE_NAME"]
+_LOAD_DEREF = dis.opmap["LOAD_DEREF"]
 _IS_OP, _CONTAINS_OP, _CONSTANTS = _op["IS_OP"], _op["CONTAINS_OP"], {_op["LOAD_CONST"], _op["LOAD_SMALL_INT"]}
 _NAMING = {_LOAD_GLOBAL, _IMPORT_NAME, _IS_OP, _CONTAINS_OP, _STORE_NAME, *_LOADS, *_ATTRIBUTE}
 _GLOBAL_STORES = {_op["STORE_GLOBAL"], _op["DELETE_GLOBAL"]}
@@ -728,6 +729,13 @@ def _callees(code, instructions, made):
     return found
 
 
+def _free_loads(code, instructions, names):
+    """Return the offsets of instructions that load free variables with these names."""
+    if names.isdisjoint(code.co_freevars):
+        return []
+    return [i for i, op, arg, _ in instructions if op == _LOAD_DEREF and _is_free(code, arg) in names]
+
+
 def _naming(code):
     """Instructions of `code`, and the indices of those that use names."""
     info = _codes.get(id(code))
@@ -752,8 +760,8 @@ def rename(code, names, sources, imports, held, lines=None, hidden=frozenset(), 
     A pair in `names` is a name with an attribute that is read from its value, which has a private name of its own.
     Names in `sources` are renamed only where `_is_in_use` holds, since a class must stay itself in `isinstance`,
     `except` and comparisons; the values of this dict say which are enumerations.  Code that replaces the value is
-    inserted where the value of a name in `held` is returned or read from, and for new arrays into which code stores;
-    on `lines`, for all results that may be new arrays.
+    inserted where the value of a global name in `held` is returned or read from and that of a free variable is loaded,
+    and for new arrays into which code stores; on `lines`, for all results that may be new arrays.
     `hidden` are names of a class body, which its annotation scopes see before globals.  `made` are names of functions
     that the enclosing code makes, or False if none of its variables is called.
     """
@@ -827,6 +835,8 @@ def rename(code, names, sources, imports, held, lines=None, hidden=frozenset(), 
     calls = [] if made is False else _callees(code, instructions, made)
     if calls:
         inserted |= dict.fromkeys(calls, _seen_by(added.setdefault(CALLEE, len(code.co_names) + len(added))))
+    for offset in _free_loads(code, instructions, held):
+        inserted[offset] = _seen_by(added.setdefault(SEEN, len(code.co_names) + len(added)))
     consts = tuple(
         rename(nested, names, sources, imports, held, lines, own, made) if type(nested) is types.CodeType else nested
         for nested in code.co_consts
