@@ -1619,10 +1619,11 @@ def switching():
 
         return add(x) * x + add(x * x) * total
 
-    return {f.__name__: f for f in (called, read, before_and_after, copied, nested, counted)}, reset
+    functions = called, read, before_and_after, copied, nested, counted
+    return {f.__name__: f for f in functions}, reset, lambda: (rule, model, empty)
 
 
-NONLOCALS, reset_nonlocals = switching()
+NONLOCALS, reset_nonlocals, held_by_nonlocals = switching()
 
 
 @pytest.mark.filterwarnings("ignore::wengert.CompileWarning")
@@ -1635,7 +1636,9 @@ def test_variables_that_an_inner_function_assigns_are_current(name, wrap):
         for point in (x + 1e-5, x - 1e-5):
             reset_nonlocals()
             differences.append(f(point))
+        objects = [value if value in (as_product, context) else None for value in held_by_nonlocals()]
         for derivative in derivatives:
             reset_nonlocals()
             np.testing.assert_allclose(derivative(x), np.subtract(*differences) / 2e-5, rtol=1e-7)
+            assert all(own is None or value is own for value, own in zip(held_by_nonlocals(), objects))
             np.testing.assert_allclose(wg.grad(lambda y, f=f: f(y))(x), wg.grad(f)(x))

@@ -1,4 +1,4 @@
-"""Puts the user's objects back into globals to which followed code assigned what stands for them.
+"""Puts the user's objects back into globals and cells to which followed code assigned what stands for them.
 
 While a derivative runs, ``global current; current = self`` keeps the proxy of the object, so that the methods that
 other code calls on it are followed.  When the outermost derivative ends, the object itself is assigned.
@@ -7,11 +7,32 @@ other code calls on it are followed.  When the outermost derivative ends, the ob
 import functools
 import sys
 import types
+import weakref
 
 from wengert.core.levels import at_end
-from wengert.core.rebind.follow import DATA, REGISTERED
+from wengert.core.rebind.follow import DATA, REGISTERED, assigned_cells, content_of
 from wengert.core.rebind.identity import whole
 from wengert.core.rebind.rename import read
+
+_closures = weakref.WeakSet()  # functions that assign variables of enclosing functions, as far as they have copies
+
+
+def note_closure(f):
+    """Note that a copy of a function may assign variables of functions that enclose it."""
+    _closures.add(f)
+
+
+def note_cell_assignment():
+    """Note that such a variable has been assigned."""
+    at_end("cells", _put_back_cells)
+
+
+def _put_back_cells():
+    for f in [*_closures]:
+        for cell in assigned_cells(f):
+            value = content_of(cell)
+            if type(value) not in DATA and (own := own_object(value)) is not value:
+                cell.cell_contents = own
 
 
 def note_assignment():

@@ -7,6 +7,7 @@ import sys
 import types
 import weakref
 
+from wengert.core.rebind.assigned import note_closure
 from wengert.core.rebind.follow import (
     DATA,
     INERT,
@@ -374,6 +375,7 @@ class Plan(Inspected):
             or code.calls_variables
             or code.compares
             or code.assigned
+            or code.written.intersection(value.__code__.co_freevars)
             or code.reads_methods
             or (code.imports and self.imports(value))
             or holds_module(value)
@@ -645,6 +647,8 @@ class Plan(Inspected):
                 # Functions that share a cell share the copy of the cell.
                 cells[k] = memo.setdefault(id(cells[k]), types.CellType())
             cells = tuple(cells)
+        if assigned_cells(f):
+            note_closure(f)
         copy = memo[id(f)] = types.FunctionType(code, f.__globals__, f.__name__, f.__defaults__, cells)
         copy.__dict__ = f.__dict__
         for name in attributes:

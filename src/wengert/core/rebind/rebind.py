@@ -47,14 +47,14 @@ import operator
 import types
 
 from wengert.core.rebind import follow, registration
-from wengert.core.rebind.assigned import note_assignment
+from wengert.core.rebind.assigned import note_assignment, note_cell_assignment
 from wengert.core.rebind.follow import REGISTERED, is_differentiated, is_followed, is_followed_function
 from wengert.core.rebind.identity import compared, contained
 from wengert.core.rebind.modules import ModuleInUse, module_proxy
 from wengert.core.rebind.plan import Plan
 from wengert.core.rebind.proxies import share, share_tuple
 from wengert.core.rebind.registration import is_constant, is_registered, lookup, passed, plans, running_plan, state
-from wengert.core.rebind.rename import ASSIGNED, BUILTINS, CALLEE, COMPARED, CONTAINED, SEEN
+from wengert.core.rebind.rename import ASSIGNED, BUILTINS, CALLEE, CELL_ASSIGNED, COMPARED, CONTAINED, SEEN
 from wengert.core.rebind.stores import written_parameters
 from wengert.core.rebind.stubs import stub_of
 from wengert.core.rebind.tables import TABLES
@@ -361,4 +361,4 @@ def _callee(value):
 lookup.in_use, lookup.replaced, lookup.resolved = in_use, _replaced, _resolved
 BUILTINS[CALLEE], BUILTINS[SEEN] = _callee, _replaced
 BUILTINS[COMPARED], BUILTINS[CONTAINED] = compared, contained
-BUILTINS[ASSIGNED] = note_assignment
+BUILTINS[ASSIGNED], BUILTINS[CELL_ASSIGNED] = note_assignment, note_cell_assignment

@@ -51,7 +51,7 @@ _ATTRIBUTE = {_op["LOAD_ATTR"], _op["LOAD_METHOD"]}
 _ATTRIBUTE_OF = {_LOAD_GLOBAL, *_ATTRIBUTE}
 _ATTRIBUTE_SHIFT = NAMING["LOAD_ATTR"]
 _STORE_NAME = _op["STORE_NAME"]
-_LOAD_DEREF = dis.opmap["LOAD_DEREF"]
+_LOAD_DEREF, _STORE_DEREF = dis.opmap["LOAD_DEREF"], dis.opmap["STORE_DEREF"]
 _IS_OP, _CONTAINS_OP, _CONSTANTS = _op["IS_OP"], _op["CONTAINS_OP"], {_op["LOAD_CONST"], _op["LOAD_SMALL_INT"]}
 _NAMING = {_LOAD_GLOBAL, _IMPORT_NAME, _IS_OP, _CONTAINS_OP, _STORE_NAME, *_LOADS, *_ATTRIBUTE}
 _GLOBAL_STORES = {_op["STORE_GLOBAL"], _op["DELETE_GLOBAL"]}
@@ -120,6 +120,7 @@ RESULTS = private("results")  # the same, also for arrays in new containers
 SEEN = private("seen")  # name of the function that replaces any value
 OPERANDS = private("operands")  # name of the function that makes arrays of lists and tuples with traced values
 ASSIGNED = private("assigned")  # name of the function that is called when a global has been assigned
+CELL_ASSIGNED = private("cell_assigned")  # the same for a variable of an enclosing function
 RECEIVER = private("receiver")  # name of the function that replaces an array whose method accepts plain arrays only
 
 _PLAIN_METHODS = frozenset(("choose", "dot", "searchsorted"))
@@ -729,11 +730,11 @@ def _callees(code, instructions, made):
     return found
 
 
-def _free_loads(code, instructions, names):
-    """Return the offsets of instructions that load free variables with these names."""
+def _at_cells(code, instructions, opcode, names):
+    """Return the offsets of instructions that load or store free variables with these names."""
     if names.isdisjoint(code.co_freevars):
         return []
-    return [i for i, op, arg, _ in instructions if op == _LOAD_DEREF and _is_free(code, arg) in names]
+    return [i for i, op, arg, _ in instructions if op == opcode and _is_free(code, arg) in names]
 
 
 def _naming(code):
@@ -754,7 +755,7 @@ def _is_inspected(code, instruction):
     return name in _IDENTITY or name in _INSPECTED
 
 
-def rename(code, names, sources, imports, held, lines=None, hidden=frozenset(), made=None):
+def rename(code, names, sources, imports, held, lines=None, hidden=frozenset(), made=None, outer=None):
     """Return `code` with `names` and `imports` renamed.
 
     A pair in `names` is a name with an attribute that is read from its value, which has a private name of its own.
@@ -763,8 +764,10 @@ def rename(code, names, sources, imports, held, lines=None, hidden=frozenset(), 
     inserted where the value of a global name in `held` is returned or read from and that of a free variable is loaded,
     and for new arrays into which code stores; on `lines`, for all results that may be new arrays.
     `hidden` are names of a class body, which its annotation scopes see before globals.  `made` are names of functions
-    that the enclosing code makes, or False if none of its variables is called.
+    that the enclosing code makes, or False if none of its variables is called.  `outer` are the free variables of the
+    outermost code.
     """
+    outer = frozenset(code.co_freevars) if outer is None else outer
     raw, added, wide, (instructions, naming) = bytearray(code.co_code), {}, {}, _naming(code)
     own = {code.co_names[instructions[k][2]] for k in naming if instructions[k][1] == _STORE_NAME}
     hidden = own | hidden | _OF_CLASS
@@ -781,6 +784,8 @@ def rename(code, names, sources, imports, held, lines=None, hidden=frozenset(), 
     for k in places(instructions, _ASSIGNING_TABLE):
         index = added.setdefault(ASSIGNED, len(code.co_names) + len(added))
         inserted[instructions[k][0]] = _loaded(index) + _CALL_NONE
+    for offset in _at_cells(code, instructions, _STORE_DEREF, outer):
+        inserted[offset] = _loaded(added.setdefault(CELL_ASSIGNED, len(code.co_names) + len(added))) + _CALL_NONE
     for k in naming:
         before, (i, op, arg, width), shift = instructions[k - 1], instructions[k], 0
         if op in _ATTRIBUTE and _reads_method(code, instructions, k, names, methods):
@@ -835,11 +840,11 @@ def rename(code, names, sources, imports, held, lines=None, hidden=frozenset(), 
     calls = [] if made is False else _callees(code, instructions, made)
     if calls:
         inserted |= dict.fromkeys(calls, _seen_by(added.setdefault(CALLEE, len(code.co_names) + len(added))))
-    for offset in _free_loads(code, instructions, held):
+    for offset in _at_cells(code, instructions, _LOAD_DEREF, held):
         inserted[offset] = _seen_by(added.setdefault(SEEN, len(code.co_names) + len(added)))
+    context = names, sources, imports, held, lines, own, made, outer
     consts = tuple(
-        rename(nested, names, sources, imports, held, lines, own, made) if type(nested) is types.CodeType else nested
-        for nested in code.co_consts
+        rename(nested, *context) if type(nested) is types.CodeType else nested for nested in code.co_consts
     )
     if not added and all(map(lambda a, b: a is b, consts, code.co_consts)):
         return code
