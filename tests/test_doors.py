@@ -326,6 +326,8 @@ UNMASKED = np.ma.array([1.0, 2, 3, 4])
         lambda x, m: np.dot(m, x) * x,
         lambda x, m: np.concatenate([np.where(m > 2, x, m) * x, x]),
         lambda x, m: np.outer(m, x) @ x / m,
+        lambda x, m: (m - x) * (m * x[0]) ** 2 / (m @ [x[0], x[1], 1.0, 2.0]),
+        lambda x, m: m**x + (m < x) * x - (m // x[0]) * x,
     ],
 )
 @pytest.mark.parametrize("mask", [np.ma.nomask, [False] * 4])
@@ -379,6 +381,8 @@ REFUSED = {
     "traced times masked": (lambda x: (x * M).sum(), MASKED),
     "traced scalar times masked": (lambda x: (x[0] * M).sum(), MASKED),
     "masked plus traced": (lambda x: (M + x).sum(), MASKED),
+    "masked times traced scalar": (lambda x: (M * x[0]).sum(), MASKED),
+    "masked less than traced": (lambda x: x[M < x].sum(), MASKED),
     "a ufunc of masked": (lambda x: np.hypot(M, x).sum(), MASKED),
     "a function of masked": (lambda x: np.dot(x, M), MASKED),
     "a power of masked": (lambda x: (x**M).sum(), MASKED),

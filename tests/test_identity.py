@@ -180,6 +180,8 @@ rules = Pair(square, rule)
 IDS, WEAK, SLOTS = {id(left): "left"}, weakref.WeakKeyDictionary({left: 3.0}), {second: 50.0}
 FUNCTIONS, WEIGHTS, bound = {square}, {square: 3.0, cube: 5.0}, left.value
 BY_NAME = {"left": left, "right": right}
+SPACE, SAME_SPACE = (types.SimpleNamespace(f=square, k=1.0, inner=types.SimpleNamespace(g=cube)) for _ in range(2))
+TABLE, ORDERED = {"f": square, "k": 1.0}, collections.OrderedDict(f=square, k=1.0)
 
 
 def are_same(a, b):
@@ -214,6 +216,14 @@ FACTS = {
                        SLOTS.get(second) == 50.0, first in SLOTS, SET == {left, leaf}, hash(left) == hash(pair.a)],
     "containers": lambda: [{**BY_NAME} == BY_NAME, BY_NAME | {} == BY_NAME, LIST[:2] == [left, equal],
                            type(LIST) is list, next(zip(LIST, LIST))[0] is left, next(itertools.chain(LIST)) is left],
+    "equal containers of functions": lambda: [
+        SPACE == SAME_SPACE, SPACE != SAME_SPACE, SPACE == {"f": square}, TABLE == types.SimpleNamespace(f=square),
+        types.SimpleNamespace(f=square, k=1.0, inner=types.SimpleNamespace(g=cube)) == SPACE,
+        SPACE == types.SimpleNamespace(f=square, k=1.0, inner=types.SimpleNamespace(g=square)),
+        SPACE != types.SimpleNamespace(f=square, k=1.0, inner=types.SimpleNamespace(g=cube)),
+        TABLE == {"f": square, "k": 1.0}, {"f": square, "k": 1.0} == TABLE, TABLE == {"f": cube, "k": 1.0},
+        TABLE != {"f": square, "k": 1.0}, ORDERED == TABLE, ORDERED == collections.OrderedDict(f=square, k=1.0),
+        ORDERED == collections.OrderedDict(k=1.0, f=square), WEIGHTS == {square: 3.0, cube: 5.0}, TABLE == 3],
     "classes": lambda: [type(left) is Node, left.__class__ is Node, type(left) in (Node, Data), type(made) is Made,
                         Node.own_class() is Node, left.own_class() is Node, {Node: 1}.get(type(left)) == 1,
                         Meta is type(Made)],

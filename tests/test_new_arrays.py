@@ -373,11 +373,26 @@ def default_arguments(x):
     return scaled() * scaled(T * 7)
 
 
+def rotated(x, angle):
+    return np.array([[0.6, -0.8], [0.8, 0.6]]) @ (
+        [x[0], angle]
+    )
+
+
+def lists_as_operands(x):
+    total = MATRIX @ [x[0], x[1], 2.0] - T * (x[2], 1.0, x[0])
+    total += [*rotated(x, x[1]), x[2] ** 2]
+    if any(T * 0 > [x[0], x[1], x[2]]):
+        return total
+    return [[x[0], 1.0, x[1]], [x[2], 0.5, 2.0]] @ MATRIX @ total / [x[1], 4.0]
+
+
 PROGRAMS = [
     heat_in_a_rod, advection, leapfrog, runge_kutta_stages, finite_elements, tridiagonal, parts_of_one_array, factors,
     dictionaries, queue, properties, generators, functions_of_functions, closures, choices, starred,
     keyword_arguments, results_given_as_arguments, results_of_numpy, random_numbers, views_of_new_arrays, blocks,
     inherited, best_candidate, recursion, holders, default_arguments,
+    lists_as_operands,
 ]  # fmt: skip
 
 
@@ -390,6 +405,32 @@ def test_traced_values_can_be_stored_in_new_arrays(f, way):
         np.testing.assert_allclose(derivative(x), central_differences(f, x), rtol=DIFFERENCES, atol=DIFFERENCES)
     for array, old in zip((T, MATRIX, TABLE["rho"]), before):
         np.testing.assert_array_equal(array, old)
+
+
+SIGNS = "+ - * / // % ** @ < <= == != > >=".split()
+LISTS = ["[x[0], x[1]]", "(x[0], 2.0)", "[[x[0], 1.0], [2.0, x[1]]]", "[x, x]"]
+PLAIN = {"array": "A", "integers": "np.arange(1, 3)", "new": "np.ones(2)", "traced": "x", "scalar": "np.array(2.0)"}
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+@pytest.mark.parametrize("kind", PLAIN)
+def test_operators_make_arrays_of_lists_that_hold_traced_values(kind, sign):
+    x = np.array([0.7, 1.3])
+    for items in LISTS[kind == "scalar" and sign == "@" and len(LISTS) :]:
+        for left, right in ((PLAIN[kind], items), (items, PLAIN[kind])):
+            space = {"np": np, "A": np.array([[1.0, 2.0], [3.0, 4.0]])}
+            exec(f"def f(x): return ({left} {sign} {right}) * 1.0", space)
+            for f in (space["f"], wg.compile(space["f"])):
+                np.testing.assert_allclose(f(x), space["f"](x))
+                np.testing.assert_allclose(
+                    wg.jacobian(f)(x), central_differences(space["f"], x), rtol=DIFFERENCES, atol=DIFFERENCES
+                )
+            np.testing.assert_allclose(wg.vmap(space["f"])(x[None])[0], space["f"](x))
+
+
+def test_list_that_meets_a_scalar_of_integers_is_repeated():
+    assert wg.grad(lambda x: sum([x, 2.0] * np.int64(2)))(1.0) == 2.0
+    assert wg.grad(lambda x: sum([x, 2.0] + [x]))(1.0) == 2.0
 
 
 def filled(x):

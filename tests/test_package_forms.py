@@ -2,11 +2,14 @@
 
 import abc
 import collections
+import contextlib
 import copy
 import enum
 import functools
 import importlib
 import inspect
+import json
+import operator
 import subprocess
 import sys
 import types
@@ -622,6 +625,42 @@ def test_cached_functions_have_the_values_of_plain_calls(name):
 
 
 kept = settings()
+
+
+NEW_ARRAYS = {"ones": np.ones, "linspace": lambda n: np.linspace(0.0, 1.0, n), "exp": lambda n: np.exp(np.arange(n))}
+
+
+@functools.lru_cache
+def grid(kind):
+    return NEW_ARRAYS[kind](3)
+
+
+def into_a_cached_array(x, kind):
+    grid(kind)[0] = x
+    return grid(kind)[0] ** 2
+
+
+def with_a_constant_in_a_cached_array(x, kind):
+    grid(kind)[0] += 1.0
+    return grid(kind)[0] * x
+
+
+@pytest.mark.filterwarnings("ignore::wengert.CompileWarning")
+@pytest.mark.parametrize("kind", NEW_ARRAYS)
+def test_arrays_of_cached_functions_are_treated_like_global_arrays(kind):
+    grid.cache_clear()
+    start = NEW_ARRAYS[kind](3)
+    for wrap in (lambda f: f, wg.compile):
+        f = wrap(into_a_cached_array)
+        for op in (wg.grad, wg.derivative, lambda f: lambda x: wg.jvp(f, x, 1.0), lambda f: wg.taylor(f, 0.3, 1.0, 2)):
+            with pytest.raises(wg.TracedValueError):
+                op(lambda x, f=f: f(x, kind))(0.3)
+    np.testing.assert_array_equal(grid(kind)[1:], start[1:])
+    grid.cache_clear()
+    for count in (1.0, 2.0):
+        assert wg.grad(with_a_constant_in_a_cached_array)(0.3, kind) == start[0] + count
+    assert type(grid(kind)) is np.ndarray
+    grid.cache_clear()
 
 
 @functools.lru_cache
@@ -1240,3 +1279,366 @@ def test_patterns_and_protocols_are_those_of_plain_code(f, wrap):
     derivative = wg.jacobian(wrap(f))
     for x in (X, X[[1, 2, 0]]):
         np.testing.assert_allclose(derivative(x), central_differences(f, x), rtol=DIFFERENCES, atol=DIFFERENCES)
+
+
+current = None
+
+
+class Current:
+    """An object that makes itself the current one, as contexts of models do."""
+
+    rate = 3.0
+
+    def __enter__(self):
+        self.former = current
+        make_current(self)
+        return self
+
+    def __exit__(self, *error):
+        make_current(self.former)
+
+    def value(self, x):
+        out = np.zeros(2)
+        out[:] = self.rate * x
+        return out.sum()
+
+    def within(self, x):
+        with self:
+            return of_current(x)
+
+    def remaining(self, x):
+        global current
+        current = self if x > -1.0 else None
+        return of_current(x)
+
+    def failing(self, x):
+        self.remaining(x)
+        raise ArithmeticError
+
+
+def make_current(value):
+    global current
+    current = value
+
+
+def of_current(x):
+    return current.value(x) * x
+
+
+def with_function(x):
+    global current
+    current = as_product
+    return current(x)
+
+
+def as_product(x):
+    return np.prod(filled_twice(x)) * 6.0
+
+
+def filled_twice(x):
+    out = np.zeros(2)
+    out[:] = x
+    return out
+
+
+context = Current()
+ASSIGNING = {
+    "with": (context.within, None),
+    "remaining": (context.remaining, context),
+    "in a function": (lambda x: make_current(context) or of_current(x), context),
+    "nested": (lambda x: make_current(context) or wg.grad(of_current)(x) / 2.0 * x, context),
+    "failing": (context.failing, context),
+    "function": (with_function, as_product),
+    "module": (lambda x: make_current(np) or current.sum(x) * x * 6.0, np),
+}
+DERIVATIVES = {
+    "grad": wg.grad,
+    "compiled": lambda f: wg.grad(wg.compile(f)),
+    "forward": wg.derivative,
+    "jvp": lambda f: lambda x: wg.jvp(f, x, 1.0)[1],
+    "vjp": lambda f: lambda x: wg.vjp(f, x)[1](1.0),
+    "checkpoint": lambda f: wg.grad(wg.checkpoint(f)),
+    "nested": lambda f: lambda x: wg.grad(wg.grad(f))(x) * x,
+}
+
+
+@pytest.mark.filterwarnings("ignore::wengert.CompileWarning")
+@pytest.mark.parametrize("derivative", DERIVATIVES)
+@pytest.mark.parametrize("name", ASSIGNING)
+def test_globals_that_a_function_assigns_hold_the_objects_of_plain_code(name, derivative):
+    f, left = ASSIGNING[name]
+    make_current(None)
+    for _ in range(2):
+        with pytest.raises(ArithmeticError) if name == "failing" else contextlib.nullcontext():
+            np.testing.assert_allclose(DERIVATIVES[derivative](f)(2.0), 24.0)
+        assert current is left
+    make_current(None)
+
+
+def test_taylor_series_and_batches_leave_objects_in_globals():
+    make_current(None)
+    np.testing.assert_allclose(wg.taylor(context.remaining, 2.0, 1.0, 1)[1], 24.0)
+    assert current is context
+    make_current(None)
+    np.testing.assert_allclose(wg.vmap(context.remaining)(X), 6.0 * X**2)
+    assert current is context
+    make_current(None)
+
+
+class Registry(dict):
+    """Functions by name, with methods that compute and methods that change the dictionary."""
+
+    weight = 2.0
+
+    def __init__(self):
+        super().__init__()
+        self.scale, self.order = 1.0, []
+
+    def __setitem__(self, name, value):
+        super().__setitem__(name, value)
+        self.order.append(name)
+
+    def __missing__(self, name):
+        self[name] = lambda x: filled_twice(x).sum()
+        return self[name]
+
+    def register(self, f):
+        self[f.__name__] = f
+        return f
+
+    def __call__(self, name, x):
+        return filled_twice(self[name](x)).sum() * self.scale * self.weight
+
+    def total(self, x):
+        return sum(f(x) for f in self.values()) + sum(len(name) * f(x) for name, f in self.items())
+
+    def facts(self):
+        """Return truths that do not depend on whether another object stands for the dictionary."""
+        others = copy.copy(self), {**self}, dict(self), self.copy(), self | {}, {} | self
+        return [
+            self is registry, type(self) is Registry, isinstance(self, dict), len(self) == 2, bool(self),
+            "first" in self, [*self] == ["first", "second"], [*self.keys()] == [*reversed([*reversed(self)])],
+            self.get("none", 3) == 3, self["first"] is first, self.get("first") is first,
+            *[other == self and self == other for other in others], self != {"first": first},
+            isinstance(others[0], Registry), json.dumps(self, default=repr) != "{}",
+            self.order[:2] == ["first", "second"], inspect.ismethod(self.total),
+        ]  # fmt: skip
+
+    def change(self, x):
+        rate = self.setdefault("rate", 5.0)
+        self.update({"a": 1.0}, b=2.0)
+        self |= {"c": 3.0}
+        del self["a"]
+        total = self.pop("b") + self.pop("none", 4.0) + self.popitem()[1] + self["rate"]
+        return filled_twice(x).sum() * rate * total
+
+
+registry = Registry()
+
+
+@registry.register
+def first(x):
+    return np.prod(filled_twice(x))
+
+
+@registry.register
+def second(x):
+    return filled_twice(x).sum()
+
+
+class Attributes(dict):
+    """Attributes by methods of `dict`, which are not followed."""
+
+    __getattr__ = dict.__getitem__
+    __setattr__ = dict.__setitem__
+
+    def product(self, x):
+        self.last = 3.0
+        return self.rate * x
+
+
+class Stages(list):
+    """Functions that are called one after the other, with methods that change the list."""
+
+    name = "stages"
+
+    def __call__(self, x):
+        for stage in self:
+            x = stage(x)
+        return filled_twice(x).sum() + self[0](x) + sum(stage(x) for stage in self[1:])
+
+    def facts(self):
+        """Return truths that do not depend on whether another object stands for the list."""
+        others = copy.copy(self), [*self], list(self), self.copy(), self + [], [] + self, self[:], self * 1
+        return [
+            self is stages, type(self) is Stages, isinstance(self, list), len(self) == 2, bool(self), first in self,
+            self[0] is first, self[-1] is second, [*reversed(self)] == [second, first], self.index(second) == 1,
+            self.count(first) == 1, *[other == self and self == other for other in others], self != [first],
+            isinstance(others[0], Stages), np.array(self).shape == (2,), next(iter(zip(self)))[0] is first,
+        ]  # fmt: skip
+
+    def change(self, x):
+        self.append(first)
+        self += [second]
+        self.insert(0, first)
+        self.extend([first])
+        self[1:2] = [second]
+        del self[-1]
+        last = self.pop()
+        self.remove(second)
+        self.reverse()
+        self.name = "changed"
+        return last(x) * len(self) + self(x)
+
+
+stages = Stages([first, second])
+
+
+class Tables:
+    def __init__(self):
+        self.table, self.attributes, self.stages = registry, Attributes(rate=2.0), stages
+
+    def value(self, x):
+        return self.table("first", x) + self.table.total(x)
+
+
+holder = Tables()
+REGISTRIES = {
+    "call": lambda x: registry("first", x),
+    "items": lambda x: registry.total(x),
+    "attribute": holder.value,
+    "missing": lambda x: registry["third"](x) * len(registry.order),
+    "changes": lambda x: registry.change(x) * len(registry.order),
+    "facts": lambda x: first(x) * (1.0 if all(registry.facts()) else 7.0),
+    "list": lambda x: stages(x),
+    "list in an attribute": lambda x: holder.stages(x),
+    "changes of a list": lambda x: stages.change(x) * len(stages.name),
+    "facts of a list": lambda x: first(x) * (1.0 if all(stages.facts()) else 7.0),
+    "unbound": lambda x: holder.attributes.product(x) * holder.attributes.last,
+}
+
+
+def restore_registry():
+    registry.clear()
+    registry.order.clear()
+    registry.update(first=first, second=second)
+    registry.order += ["first", "second"]
+    stages[:], stages.name = [first, second], "stages"
+
+
+@pytest.mark.filterwarnings("ignore::wengert.CompileWarning")
+@pytest.mark.parametrize("wrap", [lambda f: f, wg.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", REGISTRIES)
+def test_methods_of_dictionaries_and_lists_outside_are_followed(name, wrap):
+    f = REGISTRIES[name]
+    restore_registry()
+    assert all(registry.facts()) and all(stages.facts())
+    restore_registry()
+    f(2.0)
+    expected = [*registry], registry.order[:], stages[:], stages.name
+    derivative = wg.derivative(wrap(f))
+    for x in (2.0, 3.0):
+        restore_registry()
+        found = derivative(x)
+        if wrap is not wg.compile:
+            assert ([*registry], registry.order) == expected[:2]
+            assert all(map(operator.is_, stages, expected[2])) and stages.name == expected[3]
+        differences = []
+        for point in (x + 1e-5, x - 1e-5):
+            restore_registry()
+            differences.append(f(point))
+        np.testing.assert_allclose(found, np.subtract(*differences) / 2e-5, rtol=1e-6)
+    restore_registry()
+    assert registry["first"] is first and type(registry) is Registry and stages[0] is first
+
+
+def test_compiled_functions_watch_dictionaries_with_methods():
+    restore_registry()
+    compiled, eager = wg.grad(wg.compile(lambda x: registry("first", x))), wg.grad(lambda x: registry("first", x))
+    for change in (
+        lambda: setattr(registry, "scale", 3.0),
+        lambda: setattr(Registry, "weight", 5.0),
+        lambda: registry.update(first=second),
+        lambda: registry.update(first=lambda x: x**3),
+    ):
+        np.testing.assert_allclose(compiled(2.0), eager(2.0))
+        change()
+        np.testing.assert_allclose(compiled(2.0), eager(2.0))
+    registry.scale, Registry.weight = 1.0, 2.0
+    restore_registry()
+
+
+def switching():
+    """Return functions that assign the variables of an enclosing function and read them, and one that resets these."""
+    rule = former = filled_twice
+    model, table, empty = Current(), np.ones(2), None
+
+    def switch():
+        nonlocal rule, model, table, empty
+        rule, model, table, empty = as_product, context, np.full(2, 3.0), context
+
+    def reset():
+        nonlocal rule, model, table, empty
+        rule, model, table, empty = filled_twice, Current(), np.ones(2), None
+        model.rate = 7.0
+
+    def called(x):
+        switch()
+        return rule(x)
+
+    def read(x):
+        switch()
+        return model.value(x) + empty.value(x)
+
+    def before_and_after(x):
+        first = np.sum(rule(x)) * model.value(x)
+        switch()
+        return first + rule(x) + (0.0 if rule is former else model.value(x))
+
+    def copied(x):
+        switch()
+        values = table.copy()
+        values[0] = x
+        return values.sum() * x
+
+    def nested(x):
+        def change():
+            nonlocal model
+            model = context
+
+        change()
+        return model.value(x)
+
+    def counted(x):
+        count, total = 0, 0.0
+
+        def add(value):
+            nonlocal count, total
+            count, total = count + 1, total + value
+            return count
+
+        return add(x) * x + add(x * x) * total
+
+    functions = called, read, before_and_after, copied, nested, counted
+    return {f.__name__: f for f in functions}, reset, lambda: (rule, model, empty)
+
+
+NONLOCALS, reset_nonlocals, held_by_nonlocals = switching()
+
+
+@pytest.mark.filterwarnings("ignore::wengert.CompileWarning")
+@pytest.mark.parametrize("wrap", [lambda f: f, wg.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", NONLOCALS)
+def test_variables_that_an_inner_function_assigns_are_current(name, wrap):
+    f, derivatives = NONLOCALS[name], [wg.grad(wrap(NONLOCALS[name])), wg.derivative(wrap(NONLOCALS[name]))]
+    for x in (1.5, 2.5, 1.5):
+        differences = []
+        for point in (x + 1e-5, x - 1e-5):
+            reset_nonlocals()
+            differences.append(f(point))
+        objects = [value if value in (as_product, context) else None for value in held_by_nonlocals()]
+        for derivative in derivatives:
+            reset_nonlocals()
+            np.testing.assert_allclose(derivative(x), np.subtract(*differences) / 2e-5, rtol=1e-7)
+            assert all(own is None or value is own for value, own in zip(held_by_nonlocals(), objects))
+            np.testing.assert_allclose(wg.grad(lambda y, f=f: f(y))(x), wg.grad(f)(x))

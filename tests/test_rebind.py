@@ -925,7 +925,7 @@ class Closing:
         return np.zeros(1), self
 
 
-class Items(list):
+class Items(set):
     def residual(self):
         return np.zeros(1), self
 

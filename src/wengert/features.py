@@ -302,6 +302,11 @@ def is_operator_code(code: bytes, at: int) -> bool:
     return dis.opname[code[at]] == "BINARY_OP" and code[at + 1] < _OPERATORS
 
 
+def takes_operands(code: bytes, at: int) -> bool:
+    """Return whether the instruction at `at` is a binary operator or a comparison."""
+    return is_operator_code(code, at) or dis.opname[code[at]] == "COMPARE_OP"
+
+
 def is_remainder_code(code: bytes, at: int) -> bool:
     """Return whether the instruction at `at` is the operator ``%`` or ``%=``."""
     return is_operator_code(code, at) and code[at + 1] in _REMAINDERS

@@ -308,6 +308,27 @@ _read_ndarray = _Methods(_np.ndarray, {"__new__": _instances.new})
 _read_float64 = _Methods(_np.float64)
 
 
+def _operands(pair):
+    """Return the operands of an operator, the right one first, in the form in which they can meet traced values."""
+    left, right = pair
+    new_left, new_right = _as_operand(left, right), _as_operand(right, left)
+    if new_left is not left or new_right is not right:
+        _new_arrays.note_operand(_sys._getframe(1))
+    return new_right, new_left
+
+
+def _as_operand(value, other):
+    """Return an array for a list or tuple of traced values that meets an array, or a scalar that counts as one.
+
+    Return the data of a masked array without masked elements that meets a traced value.
+    """
+    if type(value) in (list, tuple):
+        is_array = isinstance(other, (_np.ndarray, _np.inexact)) and _var.holds_var(value)
+        return _dispatch.stacked(value) if is_array else value
+    is_plain = type(value) is _np.ndarray or not isinstance(value, _np.ndarray) or not _var.holds_var(other)
+    return value if is_plain or not _subclasses.is_unmasked(value) else value.data
+
+
 class _Constant(_np.ndarray):
     """View of a plain array that f reads from outside; copies and results of operations are clean arrays."""
 
@@ -1108,6 +1129,6 @@ _install_builtins(_sys.modules[__name__])
 _install_later()
 _registration.see_constants(_np.ndarray, _is_copied, _seen, _as_plain)
 _rename.BUILTINS[_rename.RESULT], _rename.BUILTINS[_rename.RESULTS] = _results.filled, _results.filled_items
-_rename.BUILTINS[_rename.RECEIVER] = _receiver
+_rename.BUILTINS[_rename.RECEIVER], _rename.BUILTINS[_rename.OPERANDS] = _receiver, _operands
 _results.set_wrapper(_made, _var.ArrayVar, _var.note_origin)
 _new_arrays.set_watch(_var.watch_filled)

@@ -275,9 +275,36 @@ def swallowed(holder, name: str) -> TracedValueError:
     )
 
 
+_at_end: dict = {}  # (id of a holder, key) -> the holder, and a function to be called at its end
+_MAX_AT_END = 1000  # some derivatives may end otherwise
+
+
+def at_end(key, call) -> None:
+    """Call a function when the function of the outermost derivative returns or raises, once for each key.
+
+    A step that is recomputed runs after that, so the function is also called at its end.
+    """
+    found = holders()
+    for holder in {*found[:1], *(found[-1:] if _behind.get() else ())}:
+        if holder.refused is None:
+            holder.refused = []  # no error, but `check_end` is called
+        if len(_at_end) >= _MAX_AT_END:
+            _at_end.clear()
+        _at_end[id(holder), key] = holder, call
+
+
+def _run_at_end(holder) -> None:
+    if _at_end:
+        for key in [key for key, (each, _) in [*_at_end.items()] if each is holder]:
+            _, call = _at_end.pop(key, (None, None))
+            if call is not None:
+                call()
+
+
 def check_end(holder, name: str = "") -> None:
     """When a function returns, raise if it caught a noted error, and warn if it converted values to text."""
     name = name or holder.name
+    _run_at_end(holder)
     if holder.refused:
         raise swallowed(holder, name)
     if holder.spelled:
@@ -356,6 +383,7 @@ def explain(level, error: BaseException, name: str | None = None) -> None:
     C code, and code that catches errors and raises others, replaces our errors by ones that do not mention the
     derivative.
     """
+    _run_at_end(level)
     if isinstance(error, Refusal) or not isinstance(error, Exception):
         return
     if level.refused:

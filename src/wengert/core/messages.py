@@ -12,7 +12,7 @@ from wengert import features, registry
 from wengert.core import frames, levels
 from wengert.core.frames import at, solver, user_frame, where
 from wengert.core.rebind.follow import FOREIGN, is_standard, top_package, why_unfollowed
-from wengert.core.rebind.new_arrays import REFUSED
+from wengert.core.rebind.new_arrays import AS_OPERAND, REFUSED
 from wengert.deferred import deferred
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 
@@ -179,9 +179,12 @@ def array_message() -> str:
             "wengert.primitive(lu.solve, jvp=lambda t, y, b: lu.solve(t), vjp=lambda ybar, y, b: lu.solve(ybar, 'T')) "
             "with lu = scipy.sparse.linalg.splu(A)"
         )
+    position = frames.caller()
+    is_operand = position is not None and features.takes_operands(position[0].co_code, position[1])
+    as_operand = AS_OPERAND if is_operand else ""
     if frames.is_masked():
         return (
-            f"a traced value cannot become a masked array{at()}: its derivative would be lost. "
+            f"a traced value cannot become a masked array{as_operand}{at()}: its derivative would be lost. "
             f"Masked arrays have no derivative: {_INSTEAD_OF_MASK}"
         )
     if frames.is_assignment():
@@ -191,7 +194,8 @@ def array_message() -> str:
     if (name := advice.library_call(user_frame())) is not None:
         return call_message(name)
     return (
-        f"a traced value cannot become a plain NumPy array{at()}: its derivative would be lost. "
+        f"a traced value cannot become a plain NumPy array{as_operand}{at()}: its derivative "
+        "would be lost. "
         f"{advice.of(user_frame())}"
         "Use np.stack([...]) to join traced values and NumPy functions (those of np.linalg) in place of SciPy's"
         f"{'' if features.has_mirrors() else ' (which have derivatives with SciPy 1.17 or newer)'}, "

@@ -4,8 +4,8 @@ A call whose arguments hold no traced value is a call of the function itself, ca
 tables and random draws that plain calls find, and leaves its own result to them.  It runs outside of all derivatives.
 If the function needs a traced value nevertheless, or its arguments hold one, the followed copy runs; likewise for a
 result from the cache if the copy's depends on traced values, as of a global.  Results of the copy must
-not outlive the derivative, so they are kept only until the outermost such call returns: a recursion computes each of
-them once, as it does in plain code.
+not outlive the derivative, so they are kept only until the outermost such call returns, or while a function is
+recorded: a recursion computes each of them once, as it does in plain code.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from wengert.core.dispatch.lifted import Lifted
-from wengert.core.levels import called_apart, forget, noted
+from wengert.core.levels import called_apart, forget, lifted_around, noted, running
 from wengert.core.operands import var
 from wengert.core.rebind import follow
 from wengert.core.rebind.identity import whole
@@ -57,6 +57,21 @@ def _may_hold_traced(values: tuple, by_default: bool) -> bool:
         elif not isinstance(value, _CLOSED):
             waiting += [*follow.space_of(value).values(), *follow.slot_contents(value)]
     return False
+
+
+def _contents(value):
+    """Return a copy of an array, and whether it is traced; None for other values."""
+    return (np.copy(var.plain(value)), var.is_traced(value)) if isinstance(value, np.ndarray) else None
+
+
+def changed(results: dict) -> Any:
+    """Return the first cached function with an array among its results that was written into; None if there is none."""
+    for (of, *_), (y, _, _, before) in results.items():
+        if before is not None:
+            array, was_traced = before
+            if was_traced != var.is_traced(y) or not np.array_equal(array, var.plain(y), equal_nan=True):
+                return of
+    return None
 
 
 class CachedFunction:
@@ -102,26 +117,32 @@ class CachedFunction:
         return self._of_copy(args, kwargs)
 
     def _is_outdated(self, args, kwargs):
-        """Return whether a result from the cache was computed from values that are traced now, such as globals."""
+        """Return whether a result from the cache was computed from values that are traced now, such as globals.
+
+        The copy runs outside of all derivatives, where new arrays are plain unless they depend on such values.
+        """
         try:
-            return _may_hold_traced((self._of_copy(args, kwargs),), False)
+            return _may_hold_traced((called_apart(self._of_copy, (args, kwargs), {}),), False)
         except Refusal:
             return True  # the copy raises it again
         except Exception:  # of code that plain calls do not run again, such as the reading of a file
             return False
 
     def _of_copy(self, args: tuple, kwargs: dict) -> Any:
-        """Call the copy, or return its result for the same arguments in the outermost call."""
-        if (results := _results.get()) is None:
+        """Call the copy, or return its result for the same arguments in this plan or in the outermost call."""
+        plan = running_plan.get()
+        results = plan.of_caches if plan is not None else _results.get()
+        if results is None:
             token = _results.set({})
             try:
                 return self.__wrapped__(*args, **kwargs)
             finally:
                 _results.reset(token)
-        given = (*args, *kwargs.values())
-        key = self, *kwargs, *[(type(x), x) if type(x) in follow.DATA else id(x) for x in given]
+        given, around = (*args, *kwargs.values()), (running.get(), lifted_around())
+        key = self, *map(id, around), *kwargs, *[(type(x), x) if type(x) in follow.DATA else id(x) for x in given]
         if key not in results:
-            results[key] = self.__wrapped__(*args, **kwargs), given
+            y = self.__wrapped__(*args, **kwargs)
+            results[key] = y, given, around, plan and _contents(y)
         return results[key][0]
 
 

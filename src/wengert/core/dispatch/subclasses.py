@@ -62,7 +62,7 @@ def as_instance(x):
     kind = type(x)
     if kind is np.ndarray or not isinstance(x, np.ndarray) or is_operand(x) or isinstance(x, SubclassVar):
         return x
-    if _is_unmasked(x):
+    if is_unmasked(x):
         return np.ndarray.view(x, np.ndarray)
     if not instances.is_subclass(instances.original(kind)) or instances.dtype_of.__get__(x).kind not in _NUMBERS:
         return x
@@ -82,7 +82,7 @@ def is_handled(args) -> bool:
     found = False
     for x in args:
         if isinstance(x, np.ndarray) and type(x) is not np.ndarray and not is_operand(x):
-            if _is_unmasked(x):
+            if is_unmasked(x):
                 found = True
                 continue
             if (message := subclass_message(type(x))) is not None:
@@ -92,7 +92,7 @@ def is_handled(args) -> bool:
     return found
 
 
-def _is_unmasked(x) -> bool:
+def is_unmasked(x) -> bool:
     """Return whether an array is a masked array without masked elements, which is treated as its data."""
     return is_masked_array(type(x)) and not np.ma.getmaskarray(x).any()
 

@@ -166,9 +166,38 @@ def is_plain_object(cls):
 def can_share(cls):
     """Return whether an instance of a proxy class can share all state of an instance.
 
-    The state must be in `__dict__`, in slots, or in the memory of an array or a tuple.
+    The state must be in `__dict__`, in slots, in the memory of an array or a tuple, or in items of a `dict` or `list`.
     """
-    return can_have_proxy(cls) and not issubclass(cls, CONTAINERS)
+    return can_have_proxy(cls) and (not issubclass(cls, CONTAINERS) or container_of(cls) is not None)
+
+
+def container_of(cls):
+    """Return `dict` or `list` if a class derives from it, and otherwise from followed classes; else None.
+
+    Classes are left out that use its methods unbound, as in ``__getattr__ = dict.__getitem__``: these would act on the
+    memory of a proxy.
+    """
+    kind = next((kind for kind in (dict, list) if issubclass(cls, kind)), None)
+    if kind is None or not cls.__dictoffset__:
+        return None
+    bases = [base for base in cls.__mro__ if base not in (kind, object, typing.Generic)]
+    is_own = all(why_unfollowed(home_of(base)) is None and not _uses_unbound(base, kind.__name__) for base in bases)
+    return kind if is_own else None
+
+
+def _uses_unbound(cls, name):
+    """Return whether the namespace of a class holds a method in C, or a function that reads one of the named class."""
+    for value in [*vars(cls).values()]:
+        if type(value) in _C_METHODS:
+            return True
+        f = value.__func__ if type(value) in (staticmethod, classmethod) else value
+        f = f.fget if type(f) is property else f
+        if type(f) is types.FunctionType and any(path[0] == name for path in read(f.__code__).paths):
+            return True
+    return False
+
+
+_C_METHODS = type(dict.__getitem__), type(dict.__len__)
 
 
 #: containers in C whose subclasses have proxy classes for the instances that followed code makes

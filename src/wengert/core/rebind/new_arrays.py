@@ -7,6 +7,10 @@ or an iterator is wrapped if it is a new array (`results`).  If that run succeed
 and the lines on which the filled arrays were made are kept: later preparations wrap results on these lines only.  If it
 fails, the first error is raised.
 
+The same holds for lists and tuples with traced values that meet a plain array in an operator, where NumPy would make a
+plain array of them: in a rerun, and on the lines kept, they become arrays before the operator.  So do masked arrays
+without masked elements that are the left operand of a traced value.
+
 Only the outermost derivative is rerun, from its plain arguments, so no traced value of the first run is met again.
 Changes that the function made in the first run remain, as after any error.
 
@@ -31,6 +35,8 @@ REFUSED = "a traced value cannot be stored in a plain NumPy array: "
 #: parts of the messages of errors for series and batches that may be stored in a plain array
 AS_ARRAY, AS_FLOAT = "code that makes a plain array of it", "code that makes a Python float of it"
 AS_OUT = "is a plain array, which cannot hold"
+#: part of the message of the error for an operator that would make a plain or masked array of traced values
+AS_OPERAND = " as an operand"
 
 _MAX_FAILURES = 3  # number of failed reruns at the same place after which its error is raised at once
 _MAX_PLACES = 1000
@@ -93,7 +99,7 @@ def rerun_if_refused(evaluate):
 def may_rerun(error):
     """Return whether to rerun the derivative that ended with an error."""
     text = str(error)
-    if not any(part in text for part in (REFUSED, AS_ARRAY, AS_FLOAT, AS_OUT)):
+    if not any(part in text for part in (REFUSED, AS_ARRAY, AS_FLOAT, AS_OUT, AS_OPERAND)):
         return False
     if _reruns_here.get() or not levels.is_outermost():
         return False
@@ -153,6 +159,12 @@ def _rerunning():
                 _watch_places(None, None)
                 forget_plans()
         _reruns_here.reset(token)
+
+
+def note_operand(frame):
+    """In a rerun, note the line of a frame on which a list or tuple became an operand."""
+    if _reruns:
+        _filled.add((frame.f_code.co_filename, frame.f_lineno))
 
 
 def _watch_places(wrapped, filled):

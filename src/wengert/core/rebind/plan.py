@@ -7,6 +7,7 @@ import sys
 import types
 import weakref
 
+from wengert.core.rebind.assigned import note_closure
 from wengert.core.rebind.follow import (
     DATA,
     INERT,
@@ -352,7 +353,7 @@ class Plan(Inspected):
         holds_constants = isinstance(root, type) or any(map(_holds_constants, objects.values()))  # or objects may
         if self.lazy and not self.copying and holds_constants and may_copy_arrays(self.lazy.values()):
             self.copying.add(None)  # the function that copies may have a plan of its own
-        self.written = {id(cell) for value in nodes if self.copying for cell in assigned_cells(value)}
+        self.written = {id(cell) for value in nodes for cell in assigned_cells(value)}
         while seeds:
             key = seeds.pop()
             if key not in self.changed:
@@ -373,7 +374,8 @@ class Plan(Inspected):
             is_copying(value)
             or code.calls_variables
             or code.compares
-            or code.held
+            or code.assigned
+            or code.written.intersection(value.__code__.co_freevars)
             or code.reads_methods
             or (code.imports and self.imports(value))
             or holds_module(value)
@@ -448,7 +450,13 @@ class Plan(Inspected):
         for path in attribute_reads(f):
             aliases.append(live_alias(held, path[0], _Attributes))
             names[path] = aliases[-1].name
-        return (names, sources, self.imports(f), read(f.__code__).held, wrapped_lines(f.__code__)), aliases
+        seen = read(f.__code__).held | self.seen_cells(f)
+        return (names, sources, self.imports(f), seen, wrapped_lines(f.__code__)), aliases
+
+    def seen_cells(self, f):
+        """Names of cells of f that another function assigns, with contents to be replaced where f reads them."""
+        cells = zip(f.__code__.co_freevars, f.__closure__ or (), contents_of(f)) if self.written else ()
+        return {name for name, cell, content in cells if id(cell) in self.written and self.is_swapped(f, content)}
 
     alias = staticmethod(alias_of)
 
@@ -639,6 +647,8 @@ class Plan(Inspected):
                 # Functions that share a cell share the copy of the cell.
                 cells[k] = memo.setdefault(id(cells[k]), types.CellType())
             cells = tuple(cells)
+        if assigned_cells(f):
+            note_closure(f)
         copy = memo[id(f)] = types.FunctionType(code, f.__globals__, f.__name__, f.__defaults__, cells)
         copy.__dict__ = f.__dict__
         for name in attributes:
@@ -677,7 +687,7 @@ class Plan(Inspected):
         swaps = [
             k
             for k, content in enumerate(contents_of(f))
-            if self.is_swapped(f, content) and not (is_constant(content) and id(f.__closure__[k]) in self.written)
+            if id(f.__closure__[k]) not in self.written and self.is_swapped(f, content)
         ]
         has_own_defaults = any(self.is_swapped(f, value) for value in defaults_of(f))
         bare = types.FunctionType(f.__code__, f.__globals__, f.__name__, None, f.__closure__)

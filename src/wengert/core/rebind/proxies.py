@@ -13,6 +13,7 @@ from _thread import get_ident  # `threading` takes 0.5 ms to import
 
 from wengert.core.rebind.follow import (
     CONTAINERS,
+    container_of,
     has_subclass_hook,
     holds_member_values,
     is_array_class,
@@ -22,6 +23,7 @@ from wengert.core.rebind.follow import (
 from wengert.core.rebind.identity import Sharing, class_key, hash_of, is_same, refer, whole
 from wengert.core.rebind.registration import lookup, seen_as
 from wengert.core.rebind.rename import reads_for_use
+from wengert.core.rebind.shared import SHARED
 
 __all__ = [
     "ClassAttribute",
@@ -356,8 +358,27 @@ def _become(value, cls):
     return value
 
 
+def _share_items(value, cls, assign=object.__setattr__):
+    """Return the proxy of a dictionary or list (see `leaf_of`), or the dictionary or list of a proxy."""
+    if not hasattr(cls, "_wengert_original"):
+        found = whole(value)
+        return found if found is not value else _become(value, cls)
+    proxy = _live_proxies.get(id(value))
+    if type(proxy) is cls and proxy.__dict__ is value.__dict__:
+        return proxy
+    kind = dict if issubclass(cls, dict) else list
+    proxy = kind.__new__(cls)
+    (dict.update if kind is dict else list.extend)(proxy, value)
+    cls._wengert_whole.__set__(proxy, value)
+    assign(proxy, "__dict__", value.__dict__)
+    _live_proxies[id(value)] = proxy
+    return proxy
+
+
 def _sharing(cls):
     """Return the function that makes a proxy of an object of class `cls`, and finds the object of a proxy."""
+    if container_of(cls) is not None:
+        return _share_items
     if issubclass(cls, CONTAINERS):
         return _become
     if issubclass(cls, tuple):
@@ -372,7 +393,7 @@ def _sharing(cls):
 def share(value, cls):
     """Return an instance of `cls` that shares the state of `value`: a proxy of an object, or the object of a proxy."""
     make = getattr(cls, "_wengert_share", None) or _sharing(cls)
-    if make is _share_slots and hasattr(cls, "_wengert_leaves"):
+    if make in (_share_slots, _share_items) and hasattr(cls, "_wengert_leaves"):
         cls = leaf_of(cls, ())
     return make(value, cls)
 
@@ -429,13 +450,15 @@ def leaf_of(proxy, names):
     if leaf is None:
         body = {name: _Attribute(name) for name in names}
         slots, own = slots_of(proxy._wengert_original), ("_wengert_held",)
-        options = {"_wengert_leaf": True}
-        if slots or not proxy.__dictoffset__:
+        options, bases = {"_wengert_leaf": True}, [proxy]
+        if (kind := container_of(proxy._wengert_original)) is not None:
+            own, bases = (*own, "_wengert_whole"), [proxy, SHARED[kind]]
+        elif slots or not proxy.__dictoffset__:
             body |= {name: _Slot(member) for name, member in slots.items()}
             own = *own, "_wengert_whole"
         if _has_default_reduction(proxy._wengert_original):
             options["__reduce_ex__"] = _reduce_leaf
-        leaf = make_proxy_class(proxy._wengert_original, [proxy], __slots__=own, **options, **body)
+        leaf = make_proxy_class(proxy._wengert_original, bases, __slots__=own, **options, **body)
         for attribute in body.values():
             attribute.leaf = leaf
         proxy._wengert_leaves[names] = leaf

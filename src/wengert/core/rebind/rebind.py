@@ -36,8 +36,8 @@ indexes it.  Proxy classes are equal to their originals as keys.
 Limits.  Not followed: C functions, the packages that `follow` excludes, methods of classes in attributes of objects
 that f makes itself, functions that C code calls or, before Python 3.13, returns to be called at once, functions in
 the middle of a long container, and attributes of objects beyond the first hundred objects.  No proxies for objects
-with state in C other than that of an array or a tuple, such as subclasses of dict and list, nor for classes with
-`__del__`. `is`, hashes by identity and `type(x) is C` distinguish proxies and copies from originals. A
+with state in C other than that of an array, a tuple, a dictionary or a list, such as subclasses of set, nor for classes
+with `__del__`. `is`, hashes by identity and `type(x) is C` distinguish proxies and copies from originals. A
 replaced cell is no longer shared with functions that are not followed. A name that a callee or another thread rebinds
 *during* a call takes effect at the next call; attributes of objects and modules take effect at once.
 """
@@ -47,13 +47,14 @@ import operator
 import types
 
 from wengert.core.rebind import follow, registration
+from wengert.core.rebind.assigned import note_assignment, note_cell_assignment
 from wengert.core.rebind.follow import REGISTERED, is_differentiated, is_followed, is_followed_function
 from wengert.core.rebind.identity import compared, contained
 from wengert.core.rebind.modules import ModuleInUse, module_proxy
 from wengert.core.rebind.plan import Plan
 from wengert.core.rebind.proxies import share, share_tuple
 from wengert.core.rebind.registration import is_constant, is_registered, lookup, passed, plans, running_plan, state
-from wengert.core.rebind.rename import BUILTINS, CALLEE, COMPARED, CONTAINED, SEEN
+from wengert.core.rebind.rename import ASSIGNED, BUILTINS, CALLEE, CELL_ASSIGNED, COMPARED, CONTAINED, SEEN
 from wengert.core.rebind.stores import written_parameters
 from wengert.core.rebind.stubs import stub_of
 from wengert.core.rebind.tables import TABLES
@@ -360,3 +361,4 @@ def _callee(value):
 lookup.in_use, lookup.replaced, lookup.resolved = in_use, _replaced, _resolved
 BUILTINS[CALLEE], BUILTINS[SEEN] = _callee, _replaced
 BUILTINS[COMPARED], BUILTINS[CONTAINED] = compared, contained
+BUILTINS[ASSIGNED], BUILTINS[CELL_ASSIGNED] = note_assignment, note_cell_assignment

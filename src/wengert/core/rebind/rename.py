@@ -51,6 +51,7 @@ _ATTRIBUTE = {_op["LOAD_ATTR"], _op["LOAD_METHOD"]}
 _ATTRIBUTE_OF = {_LOAD_GLOBAL, *_ATTRIBUTE}
 _ATTRIBUTE_SHIFT = NAMING["LOAD_ATTR"]
 _STORE_NAME = _op["STORE_NAME"]
+_LOAD_DEREF, _STORE_DEREF = dis.opmap["LOAD_DEREF"], dis.opmap["STORE_DEREF"]
 _IS_OP, _CONTAINS_OP, _CONSTANTS = _op["IS_OP"], _op["CONTAINS_OP"], {_op["LOAD_CONST"], _op["LOAD_SMALL_INT"]}
 _NAMING = {_LOAD_GLOBAL, _IMPORT_NAME, _IS_OP, _CONTAINS_OP, _STORE_NAME, *_LOADS, *_ATTRIBUTE}
 _GLOBAL_STORES = {_op["STORE_GLOBAL"], _op["DELETE_GLOBAL"]}
@@ -78,6 +79,7 @@ _MATCH_CLASS = dis.opmap["MATCH_CLASS"]
 _READ_OPS = {_LOAD_GLOBAL, _IMPORT_NAME, _MATCH_CLASS, _op["LOAD_SUPER_ATTR"], *_NAMED_LOADS, *_LOADS, *_ATTRIBUTE,
              *_GLOBAL_STORES, *_ATTRIBUTE_STORES, *_CELL_STORES, _IS_OP, _CONTAINS_OP}  # fmt: skip
 _READ_TABLE, _NAMING_TABLE, _STORE_TABLE = map(table_of, (_READ_OPS, _NAMING, _ALL_STORES))
+_ASSIGNING_TABLE = table_of({_op["STORE_GLOBAL"]})
 _NULL_TABLE = table_of({_op["PUSH_NULL"]})
 _IMPORT_TAIL = {_op[name] for name in (
     "IMPORT_FROM", "SWAP", "POP_TOP", "STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")}  # fmt: skip
@@ -116,6 +118,9 @@ CALLEE = private("callee")  # name of the function that replaces the value of a 
 RESULT = private("result")  # name of the function that wraps a new array into which code stores
 RESULTS = private("results")  # the same, also for arrays in new containers
 SEEN = private("seen")  # name of the function that replaces any value
+OPERANDS = private("operands")  # name of the function that makes arrays of lists and tuples with traced values
+ASSIGNED = private("assigned")  # name of the function that is called when a global has been assigned
+CELL_ASSIGNED = private("cell_assigned")  # the same for a variable of an enclosing function
 RECEIVER = private("receiver")  # name of the function that replaces an array whose method accepts plain arrays only
 
 _PLAIN_METHODS = frozenset(("choose", "dot", "searchsorted"))
@@ -567,8 +572,13 @@ def _offsets(f, *names):
     return [next(i for i, op, _, _ in decode(f.__code__) if dis.opname[op].startswith(name)) for name in names]
 
 
+def _bare():
+    note()  # noqa: F821
+
+
 _head, _middle, _end = _offsets(_probe, "LOAD_GLOBAL", "LOAD_FAST", "RETURN")
 _CACHES_OF_GLOBAL = _probe.__code__.co_code[_head + 2 : _middle]
+_CALL_NONE = _bare.__code__.co_code[_head + 2 + len(_CACHES_OF_GLOBAL) : _offsets(_bare, "POP_TOP")[0] + 2]
 _CALL_ONE = _probe.__code__.co_code[_middle + 2 : _end]
 #: code that reorders the value, the function and NULL on the stack, as loaded, into the order for a call
 _REORDER = bytes((_op["SWAP"], 2, _op["SWAP"], 3))
@@ -576,9 +586,14 @@ _REORDER = bytes((_op["SWAP"], 2, _op["SWAP"], 3))
 
 def _seen_by(index):
     """Code that replaces the value on the stack by ``seen(value)``, with the global name of this index."""
+    return _loaded(index) + _REORDER + _CALL_ONE
+
+
+def _loaded(index):
+    """Code that loads the global name of this index in order to call it."""
     arg = index << 1 | 1
     prefixes = [bytes((_EXTENDED_ARG, arg >> shift & 255)) for shift in (24, 16, 8) if arg >> shift]
-    return b"".join(prefixes) + bytes((_LOAD_GLOBAL, arg & 255)) + _CACHES_OF_GLOBAL + _REORDER + _CALL_ONE
+    return b"".join(prefixes) + bytes((_LOAD_GLOBAL, arg & 255)) + _CACHES_OF_GLOBAL
 
 
 #: code that packs the operands of an operator into a tuple, and code that unpacks a tuple, with the first item on top
@@ -637,6 +652,21 @@ def _filled(instructions, k):
 def _results_on(code, instructions, lines):
     """Return the offsets of instructions on these lines whose result may be a new array."""
     found = [instructions[k][0] for k in places(instructions, _NEW_TABLE) if not _reads_callee(instructions, k)]
+    return _on_lines(code, found, lines)
+
+
+def _operators_on(code, instructions, lines):
+    """Return the offsets of instructions on these lines that come before an operator or a comparison."""
+    found = []
+    for k in places(instructions, _OPERATOR_TABLE):
+        before, (_, op, arg, _) = instructions[k - 1], instructions[k]
+        is_operator = (op, arg) not in _SUBSCRIPTS and before[1] not in _CONSTANTS and before[1] not in dis.hasjrel
+        found += [before[0]] if is_operator else []
+    return _on_lines(code, found, lines)
+
+
+def _on_lines(code, found, lines):
+    """Return those of some offsets of instructions that are on these lines."""
     starts = [start for start, _, line in code.co_lines() if line in lines]
     ends = [end for _, end, line in code.co_lines() if line in lines]
     return [i for i in found if bisect.bisect_right(starts, i) > bisect.bisect_right(ends, i)]
@@ -658,6 +688,7 @@ _KEYS = {dis.opmap[name]: count for name, count in (("STORE_SUBSCR", 1), ("STORE
 _NEW_TABLE = table_of({dis.opmap[name] for name in (
     "CALL", "CALL_KW", "CALL_FUNCTION_EX", "BINARY_OP", "UNARY_NEGATIVE", "UNARY_POSITIVE", "CALL_INTRINSIC_1",
     "BINARY_SUBSCR", "BINARY_SLICE", "LOAD_ATTR", "FOR_ITER", "BEFORE_WITH") if name in dis.opmap})  # fmt: skip
+_OPERATOR_TABLE = table_of({dis.opmap["BINARY_OP"], dis.opmap["COMPARE_OP"]})
 _SINGLE_STORES = _ALL_STORES - {_op["STORE_FAST_STORE_FAST"]}
 _CALLS = {dis.opmap[name] for name in ("CALL", "CALL_KW", "CALL_FUNCTION_EX") if name in dis.opmap}
 #: operators that yield a new object, as (opcode, argument)
@@ -699,6 +730,13 @@ def _callees(code, instructions, made):
     return found
 
 
+def _at_cells(code, instructions, opcode, names):
+    """Return the offsets of instructions that load or store free variables with these names."""
+    if names.isdisjoint(code.co_freevars):
+        return []
+    return [i for i, op, arg, _ in instructions if op == opcode and _is_free(code, arg) in names]
+
+
 def _naming(code):
     """Instructions of `code`, and the indices of those that use names."""
     info = _codes.get(id(code))
@@ -717,17 +755,19 @@ def _is_inspected(code, instruction):
     return name in _IDENTITY or name in _INSPECTED
 
 
-def rename(code, names, sources, imports, held, lines=None, hidden=frozenset(), made=None):
+def rename(code, names, sources, imports, held, lines=None, hidden=frozenset(), made=None, outer=None):
     """Return `code` with `names` and `imports` renamed.
 
     A pair in `names` is a name with an attribute that is read from its value, which has a private name of its own.
     Names in `sources` are renamed only where `_is_in_use` holds, since a class must stay itself in `isinstance`,
     `except` and comparisons; the values of this dict say which are enumerations.  Code that replaces the value is
-    inserted where the value of a name in `held` is returned or read from, and for new arrays into which code stores;
-    on `lines`, for all results that may be new arrays.
+    inserted where the value of a global name in `held` is returned or read from and that of a free variable is loaded,
+    and for new arrays into which code stores; on `lines`, for all results that may be new arrays.
     `hidden` are names of a class body, which its annotation scopes see before globals.  `made` are names of functions
-    that the enclosing code makes, or False if none of its variables is called.
+    that the enclosing code makes, or False if none of its variables is called.  `outer` are the free variables of the
+    outermost code.
     """
+    outer = frozenset(code.co_freevars) if outer is None else outer
     raw, added, wide, (instructions, naming) = bytearray(code.co_code), {}, {}, _naming(code)
     own = {code.co_names[instructions[k][2]] for k in naming if instructions[k][1] == _STORE_NAME}
     hidden = own | hidden | _OF_CLASS
@@ -738,6 +778,14 @@ def rename(code, names, sources, imports, held, lines=None, hidden=frozenset(), 
     inserted, methods = {}, plain_methods(code)
     if lines is not None and (results := _results_on(code, instructions, lines)):
         inserted = dict.fromkeys(results, _seen_by(added.setdefault(RESULTS, len(code.co_names))))
+    for offset in () if lines is None else _operators_on(code, instructions, lines):
+        index = added.setdefault(OPERANDS, len(code.co_names) + len(added))
+        inserted[offset] = inserted.get(offset, b"") + _PAIR + _seen_by(index) + _UNPAIR
+    for k in places(instructions, _ASSIGNING_TABLE):
+        index = added.setdefault(ASSIGNED, len(code.co_names) + len(added))
+        inserted[instructions[k][0]] = _loaded(index) + _CALL_NONE
+    for offset in _at_cells(code, instructions, _STORE_DEREF, outer):
+        inserted[offset] = _loaded(added.setdefault(CELL_ASSIGNED, len(code.co_names) + len(added))) + _CALL_NONE
     for k in naming:
         before, (i, op, arg, width), shift = instructions[k - 1], instructions[k], 0
         if op in _ATTRIBUTE and _reads_method(code, instructions, k, names, methods):
@@ -792,9 +840,11 @@ def rename(code, names, sources, imports, held, lines=None, hidden=frozenset(), 
     calls = [] if made is False else _callees(code, instructions, made)
     if calls:
         inserted |= dict.fromkeys(calls, _seen_by(added.setdefault(CALLEE, len(code.co_names) + len(added))))
+    for offset in _at_cells(code, instructions, _LOAD_DEREF, held):
+        inserted[offset] = _seen_by(added.setdefault(SEEN, len(code.co_names) + len(added)))
+    context = names, sources, imports, held, lines, own, made, outer
     consts = tuple(
-        rename(nested, names, sources, imports, held, lines, own, made) if type(nested) is types.CodeType else nested
-        for nested in code.co_consts
+        rename(nested, *context) if type(nested) is types.CodeType else nested for nested in code.co_consts
     )
     if not added and all(map(lambda a, b: a is b, consts, code.co_consts)):
         return code

@@ -22,7 +22,7 @@ from wengert.core.rebind.rename import BUILTINS, plain_methods
 from wengert.core.rebind.tables import TABLES
 
 #: instructions of code that may be renamed even if none of its names leads to a replacement
-_UNCERTAIN = {dis.opmap[name] for name in ("IMPORT_NAME", "PUSH_NULL", "STORE_SUBSCR")}
+_UNCERTAIN = {dis.opmap[name] for name in ("IMPORT_NAME", "PUSH_NULL", "STORE_GLOBAL", "STORE_SUBSCR")}
 _ATTRIBUTES = {dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in dis.opmap}
 _COMPARISONS, _CONSTANT = {dis.opmap["IS_OP"], dis.opmap["CONTAINS_OP"]}, dis.opmap["LOAD_CONST"]
 _MAX_PLAIN = 8  # maximum number of functions that `plain_functions` examines

@@ -98,11 +98,23 @@ def _is_same(a, b):
     return a is b or a == b or (type(a) is type(b) is types.FunctionType and a.__dict__ is b.__dict__)
 
 
-def _are_same(a, b):
+def are_same(a, b):
     return len(a) == len(b) and all(map(_is_same, a, b))
 
 
-def _places(items, value):
+def are_same_spaces(a, b):
+    """Return whether two mappings have the same keys, and items that are the same."""
+    keys = {key: plain_key(key, b) for key in a}
+    return len(a) == len(b) and all(other in b and _is_same(a[key], b[other]) for key, other in keys.items())
+
+
+def differs(self, other):
+    """Implement ``!=`` by ``==``."""
+    found = type(self).__eq__(self, other)
+    return found if found is NotImplemented else not found
+
+
+def places(items, value):
     return [k for k, item in enumerate(items) if _is_same(item, value)]
 
 
@@ -112,10 +124,10 @@ class _Sequence:
     __slots__ = ()
 
     def __eq__(self, other):
-        return _are_same(self, other) if isinstance(other, self.__class__) else NotImplemented
+        return are_same(self, other) if isinstance(other, self.__class__) else NotImplemented
 
     def __ne__(self, other):
-        return not _are_same(self, other) if isinstance(other, self.__class__) else NotImplemented
+        return not are_same(self, other) if isinstance(other, self.__class__) else NotImplemented
 
     def __add__(self, other):
         return self.__class__(self) + other
@@ -129,10 +141,10 @@ class _Sequence:
     __rmul__ = __mul__
 
     def __contains__(self, value):
-        return bool(_places(self, value))
+        return bool(places(self, value))
 
     def count(self, value):
-        return len(_places(self, value))
+        return len(places(self, value))
 
     def __reduce_ex__(self, protocol):
         return self.__class__, ([*self],)
@@ -153,7 +165,7 @@ class _Tuple(_Sequence, tuple):
         return reversed([*self])
 
     def index(self, value, *bounds):
-        found = _places(self, value)
+        found = places(self, value)
         return tuple.index(self, tuple.__getitem__(self, found[0]) if found else value, *bounds)
 
 
@@ -180,7 +192,7 @@ class _List(_Sequence, list):
         return map(self._wengert_see, reversed(self._wengert_of))
 
     def index(self, value, *bounds):
-        found = _places(self, value)
+        found = places(self, value)
         return self._wengert_of.index(self._wengert_of[found[0]] if found else value, *bounds)
 
     def remove(self, value):
@@ -244,6 +256,18 @@ def _dict_class(kind):
             dict.pop(self, key, None)
             return key, self._wengert_see(value)
 
+        def __eq__(self, other):
+            if not isinstance(other, dict):
+                return NotImplemented
+            if self._wengert_of == other:
+                return True
+            has_order = isinstance(self._wengert_of, collections.OrderedDict) and isinstance(
+                other, collections.OrderedDict
+            )
+            return (not has_order or [*self] == [*other]) and are_same_spaces(self.copy(), other)
+
+        __ne__ = differs
+
         def __or__(self, other):
             return self.copy() | other
 
@@ -260,7 +284,7 @@ def _dict_class(kind):
     for name in "__contains__ move_to_end".split():
         if hasattr(kind, name):
             setattr(Table, name, _keyed(name))
-    for name in "__len__ __reversed__ __eq__ __ne__ __repr__".split():
+    for name in "__len__ __reversed__ __repr__".split():
         if hasattr(kind, name):
             setattr(Table, name, _passed(name))
     for name, make in {"__delitem__": _keyed, "clear": _passed, "update": _passed}.items():
@@ -288,11 +312,21 @@ class _Namespace(types.SimpleNamespace):
             return object.__getattribute__(self, name)
         return self._wengert_see(getattr(self._wengert_of, name))
 
+    def __eq__(self, other):
+        if not isinstance(other, types.SimpleNamespace):
+            return NotImplemented
+        if self._wengert_of == other:
+            return True
+        seen = {name: self._wengert_see(value) for name, value in vars(self._wengert_of).items()}
+        return are_same_spaces(seen, vars(other))
+
+    __ne__ = differs
+
     def __reduce_ex__(self, protocol):
         return self._wengert_of.__reduce_ex__(protocol)
 
 
-for _name in "__setattr__ __delattr__ __eq__ __ne__ __repr__".split():
+for _name in "__setattr__ __delattr__ __repr__".split():
     setattr(_Namespace, _name, _renewing(_passed(_name)))
 
 _STAND_INS = {kind: _dict_class(kind) for kind in TABLES - {list, tuple, types.SimpleNamespace}}

@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from wengert.core import frames
+from wengert.core.dispatch import cached
 from wengert.core.rebind.follow import WRAPPERS
 from wengert.core.rebind.rebind import rebound, with_own_copies
 from wengert.core.rebind.registration import running_plan
@@ -385,6 +386,7 @@ class _Bare:
 
     originals: tuple = ()
     idle: dict = {}
+    of_caches: dict = {}
     spaces: tuple = ()
 
 
@@ -439,6 +441,8 @@ class _CheckedCall:
         for space, held in copies.spaces:
             if space.keys() != held.keys() or any(space[name] is not held[name] for name in held):
                 raise NotReplayable(effect("it sets attributes of an object that it did not create"))
+        if (of := cached.changed(copies.of_caches)) is not None:
+            raise NotReplayable(effect(f"it writes into an array in the cache of {of.__qualname__}"))
         if ([*map(item_ids, lent)], [_ids_of_items(_items(shelf)) for shelf in self._shelves]) != forms:
             raise NotReplayable(effect("it changes a list, dict or other container that it did not create"))
         return y

@@ -120,7 +120,8 @@ _swaps = _Module._wengert_swaps
 class OperandPlan(Plan):
     """A rebinding plan whose copies read `operands`, a dict by place, instead of captured values; used only once.
 
-    `steady` holds the ids of cached functions whose results depend only on their arguments.
+    `steady` holds the ids of cached functions whose results depend only on their arguments, and `of_caches` results of
+    others.
     With `is_trial`, the plan only finds out which places a copy can reach; the copy is not run.
     """
 
@@ -141,7 +142,7 @@ class OperandPlan(Plan):
         return like(f, run)
 
     def __init__(self, root, operands, reached=None, is_trial=False, steady=frozenset()):
-        self.is_trial, self.steady = is_trial, steady
+        self.is_trial, self.steady, self.of_caches = is_trial, steady, {}
         self.aliases, self.changed, self.recipes, self.methods = [], {}, {}, {}
         self.copies, self.proxy_classes, self.passed, self.live = {}, {}, set(), []
         self.operands, self.used, self.names, self.own = operands, set(), {}, {}
