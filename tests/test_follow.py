@@ -1512,6 +1512,27 @@ def test_objects_that_another_thread_replaces_while_code_uses_them(install):
     assert wg.grad(module.f)(1.0) == 2.0
 
 
+def test_threads_register_one_stand_in_of_a_subclass(install, monkeypatch):
+    module, made = install(subclasses="class Base: pass\nclass Derived(Base): pass"), []
+
+    def stand_in(cls):
+        made.append(cls)
+        if len(made) == 1:
+            thread.start()
+            thread.join(timeout=0.1)
+        return object()
+
+    def register(cls, new):
+        monkeypatch.setitem(registration.REGISTERED, id(cls), (cls, new, ""))
+
+    monkeypatch.setattr(registration, "register_class", register)
+    monkeypatch.setitem(registration._of_subclass, id(module.Base), stand_in)
+    thread = threading.Thread(target=registration.is_registered, args=(module.Derived,))
+    assert registration.is_registered(module.Derived)
+    thread.join()
+    assert made == [module.Derived]
+
+
 def test_stubs_compare_as_the_functions_that_they_stand_for(install):
     cube = install(stages=STAGES).cube
     assert identity.compared((stubs.stub_of(None, cube), cube)) == (cube, cube)

@@ -212,8 +212,9 @@ def _register_subclass(cls):
     for base in cls.__mro__[1:]:
         _register_module(base.__module__)
         if id(base) in _of_subclass:
-            if (stand_in := _of_subclass[id(base)](cls)) is not None:
-                register_class(cls, stand_in)
+            with lock:
+                if id(cls) not in REGISTERED and (stand_in := _of_subclass[id(base)](cls)) is not None:
+                    register_class(cls, stand_in)
             return
 
 
