@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.core.rebind import identity, plan, rebind, registration, stubs
+from wengert.core.rebind import identity, plan, rebind, registration, stubs, tables
 from wengert.core.rebind.choose import survey
 from wengert.core.rebind.follow import CHOSEN, UNFOLLOWED, py_func_of
 from wengert.errors import TracedValueError
@@ -1531,6 +1531,24 @@ def test_threads_register_one_stand_in_of_a_subclass(install, monkeypatch):
     assert registration.is_registered(module.Derived)
     thread.join()
     assert made == [module.Derived]
+
+
+def test_stand_ins_of_dictionaries_are_never_empty_for_other_threads():
+    class Read(dict):
+        def __iter__(self):
+            return dict.__iter__(self)
+
+        def keys(self):
+            found.append([*dict.keys(stand_in)])
+            return dict.keys(self)
+
+    found, held = [], Read(f=len, g=abs)
+    stand_in = tables._STAND_INS[dict]({}, lambda item: item)
+    stand_in._wengert_of = held
+    stand_in._wengert_renew()
+    del held["g"], found[:]
+    stand_in._wengert_renew()
+    assert found[0] == ["f", "g"] and [*dict.keys(stand_in)] == ["f"]
 
 
 def test_stubs_compare_as_the_functions_that_they_stand_for(install):
