@@ -1,5 +1,6 @@
 """Code of installed packages is followed like f itself, except of packages on a list and of those the user excludes."""
 
+import concurrent.futures
 import functools
 import importlib
 import itertools
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.core.rebind import plan, rebind, registration
+from wengert.core.rebind import identity, plan, rebind, registration, stubs, tables
 from wengert.core.rebind.choose import survey
 from wengert.core.rebind.follow import CHOSEN, UNFOLLOWED, py_func_of
 from wengert.errors import TracedValueError
@@ -1413,6 +1414,146 @@ def test_threads_wait_until_functions_that_are_passed_on_are_replaced(install, m
     found.append(wg.grad(module.compares)(1.0))
     thread.join()
     assert found == [3.0, 3.0]
+
+
+def in_thread(fun):
+    """Call a function in another thread, and return its result."""
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(fun).result()
+
+
+def test_threads_do_not_rely_on_plans_that_another_thread_is_checking(install, monkeypatch):
+    module, holds, found = install(stages=STAGES), plan.Plan.holds, []
+    assert wg.grad(module.outer)(1.0) == 4.0
+
+    def slowly(self, root):
+        if root is module.inner and not found:
+            found.append(None)
+            found.append(in_thread(lambda: rebind._rebound(module.outer)(2.0)))
+        return holds(self, root)
+
+    module.HOOK = module.cube
+    monkeypatch.setattr(plan.Plan, "holds", slowly)
+    assert wg.grad(module.outer)(2.0) == 12.0 and found == [None, 8.0]
+
+
+def test_threads_make_one_plan(install, monkeypatch):
+    module, new_plan, made = install(stages=STAGES), rebind._new_plan, []
+
+    def slowly(root):
+        made.append(root)
+        if root is module.outer:
+            thread.start()
+            thread.join(timeout=0.1)
+        return new_plan(root)
+
+    monkeypatch.setattr(rebind, "_new_plan", slowly)
+    thread = threading.Thread(target=lambda: wg.grad(module.outer)(1.0))
+    assert wg.grad(module.outer)(1.0) == 4.0
+    thread.join()
+    assert made.count(module.outer) == 1
+
+
+def test_attributes_that_another_thread_sets_while_an_object_is_inspected(install, monkeypatch):
+    source = """
+        import numpy as np
+
+        class Model:
+            def __init__(self):
+                self.parts = [np.zeros]
+
+            def value(self, x):
+                y = self.parts[0](1)
+                y[0] = x
+                return y.sum()
+
+        model = Model()
+
+        def f(x):
+            return model.value(x)
+    """
+    module, is_held_live = install(sets_attributes=source), plan.is_held_live
+
+    def late(value):
+        setattr(module.model, f"late_{len(vars(module.model))}", 1.0)
+        return is_held_live(value)
+
+    monkeypatch.setattr(plan, "is_held_live", late)
+    assert wg.grad(module.f)(1.0) == 1.0
+
+
+def test_objects_that_another_thread_replaces_while_code_uses_them(install):
+    source = """
+        import numpy as np
+
+        class Model:
+            def value(self, x):
+                y = np.zeros(1)
+                y[0] = x
+                return y.sum()
+
+        model, hooks = Model(), []
+
+        def f(x):
+            y = model.value(x)
+            for hook in hooks[:]:
+                hook()
+            return y + model.value(x)
+    """
+    module = install(replaces_objects=source)
+    assert wg.grad(module.f)(1.0) == 2.0
+
+    def replace():
+        module.hooks.clear()
+        module.model = module.Model()
+        assert in_thread(lambda: wg.grad(module.f)(1.0)) == 2.0
+
+    module.hooks.append(functools.partial(next, (replace() for _ in "x")))  # code in C calls it
+    assert wg.grad(module.f)(1.0) == 2.0
+
+
+def test_threads_register_one_stand_in_of_a_subclass(install, monkeypatch):
+    module, made = install(subclasses="class Base: pass\nclass Derived(Base): pass"), []
+
+    def stand_in(cls):
+        made.append(cls)
+        if len(made) == 1:
+            thread.start()
+            thread.join(timeout=0.1)
+        return object()
+
+    def register(cls, new):
+        monkeypatch.setitem(registration.REGISTERED, id(cls), (cls, new, ""))
+
+    monkeypatch.setattr(registration, "register_class", register)
+    monkeypatch.setitem(registration._of_subclass, id(module.Base), stand_in)
+    thread = threading.Thread(target=registration.is_registered, args=(module.Derived,))
+    assert registration.is_registered(module.Derived)
+    thread.join()
+    assert made == [module.Derived]
+
+
+def test_stand_ins_of_dictionaries_are_never_empty_for_other_threads():
+    class Read(dict):
+        def __iter__(self):
+            return dict.__iter__(self)
+
+        def keys(self):
+            found.append([*dict.keys(stand_in)])
+            return dict.keys(self)
+
+    found, held = [], Read(f=len, g=abs)
+    stand_in = tables._STAND_INS[dict]({}, lambda item: item)
+    stand_in._wengert_of = held
+    stand_in._wengert_renew()
+    del held["g"], found[:]
+    stand_in._wengert_renew()
+    assert found[0] == ["f", "g"] and [*dict.keys(stand_in)] == ["f"]
+
+
+def test_stubs_compare_as_the_functions_that_they_stand_for(install):
+    cube = install(stages=STAGES).cube
+    assert identity.compared((stubs.stub_of(None, cube), cube)) == (cube, cube)
 
 
 def test_deep_recursion_needs_no_more_frames(install):

@@ -8,6 +8,7 @@ import functools
 import threading
 import types
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from scipy.integrate import solve_ivp
 
 import wengert as wg
 from helpers import DIFFERENCES, central_differences
+from wengert.core.operands import var
 from wengert.core.rebind import new_arrays
 from wengert.core.rebind.registration import forget_plans
 
@@ -749,3 +751,24 @@ def test_iterator_that_the_first_run_has_advanced_is_not_used_again():
     with pytest.raises(wg.TracedValueError, match="plain NumPy array"):
         wg.grad(f)(X, rows)
     assert len([*rows]) == 2
+
+
+def test_another_thread_may_end_its_rerun_while_an_array_is_filled(monkeypatch):
+    get, is_storing = weakref.WeakKeyDictionary.get, []
+
+    def get_at_the_end(self, *args):
+        found = get(self, *args)
+        if is_storing:
+            var.watch_filled(None)
+        return found
+
+    def f(x):
+        y = np.zeros(1)
+        var.note_origin(y, ("model.py", 1))
+        is_storing.append(True)
+        y[0] = x
+        return y[0]
+
+    var.watch_filled(set())
+    monkeypatch.setattr(weakref.WeakKeyDictionary, "get", get_at_the_end)
+    assert wg.grad(f)(1.0) == 1.0

@@ -67,8 +67,8 @@ with pytest.MonkeyPatch.context() as context:
     context.setitem(sys.modules, "wengert.core.rebind.rename", rename)
     loaded("tables")
     follow = loaded("follow")
-    registration, proxies, modules, stubs, plan, rebind = (
-        loaded(name) for name in ("registration", "proxies", "modules", "stubs", "plan", "rebind")
+    registration, proxies, modules, stubs, inspected, plan, rebind = (
+        loaded(name) for name in ("registration", "proxies", "modules", "stubs", "inspected", "plan", "rebind")
     )
 rebound = rebind.rebound
 registration.register_wrapper(follow.LRU, lambda f: f.__wrapped__, lambda f, copy: copy)
@@ -98,7 +98,7 @@ def registered(monkeypatch):
     spaces = (vars(builtins), sys.modules)
     before = [{name: space[name] for name in space if name.startswith("_wengert_")} for space in spaces]
     for table, empty in (("REGISTERED", {}), ("plans", {}), ("FOREIGN", {"wengert"})):
-        for module in (follow, registration, proxies, modules, plan, rebind, stubs):
+        for module in (follow, registration, proxies, modules, inspected, plan, rebind, stubs):
             if hasattr(module, table):
                 monkeypatch.setattr(module, table, empty)
     monkeypatch.setattr(rename, "_codes", {})

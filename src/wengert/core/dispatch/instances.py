@@ -125,11 +125,13 @@ def traced_class(cls: type, x=None) -> type:
     if found is not None and found._wengert_plain is cls:
         return found
     with _lock:
-        if not var.may_hold_instances():
-            define_interface()
-            var.note_instances()
-        found = _traced_classes[id(cls)] = _made_class(cls)
-        _kept.append(found)
+        found = _traced_classes.get(id(cls))  # another thread may have made it
+        if found is None or found._wengert_plain is not cls:
+            if not var.may_hold_instances():
+                define_interface()
+                var.note_instances()
+            found = _traced_classes[id(cls)] = _made_class(cls)
+            _kept.append(found)
     return found
 
 

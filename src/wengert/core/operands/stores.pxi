@@ -83,9 +83,10 @@ def note_origin(x, place):
 
 cdef int note_filled(Buffer buffer) except -1:
     """Note that the first traced value is about to be stored in a buffer."""
-    place = origins.get(buffer)
-    if place is not None:
-        filled_places.add(place)
+    cdef object places = filled_places      # another thread may end the watch
+    place = None if origins is None else origins.get(buffer)
+    if not (place is None or places is None):
+        places.add(place)
     return 0
 
 

@@ -118,8 +118,10 @@ def is_inert(value):
     if kind in INERT:
         return True
     home = home_of(kind)
-    if (install := MODULES_OF_KINDS.pop(kind.__name__ if home == "builtins" else home, None)) is not None:
-        install()
+    home = kind.__name__ if home == "builtins" else home
+    if (install := MODULES_OF_KINDS.get(home)) is not None:
+        install()  # waits if another thread does so
+        MODULES_OF_KINDS.pop(home, None)
     if kind in SPECIAL or is_made_in_python(kind):
         return False
     INERT.add(kind)

@@ -93,8 +93,8 @@ class Inspected:
             self.refs.append(ref)
             if type(value) is types.FunctionType:
                 self.refs.append(weakref.ref(value.__code__, end))
-            parts = space_of(value).values() if id(value) in objects else follow.parts_of(value)
-            for part in [*parts]:
+            parts = space_of(value).copy().values() if id(value) in objects else follow.parts_of(value)
+            for part in parts:
                 follow.is_inert(part)  # notes its type, on which the following depends
             if id(value) in objects:
                 holders.append((ref, id(type(value)), id(space_of(value)), held_by(space_of(value))))

@@ -179,5 +179,5 @@ def _keep_lines():
     """
     with _lock:
         known = {(file, line) for file, lines in _lines.items() for line in lines}
-        for file, line in _filled - known or _wrapped:
+        for file, line in _filled - known or _wrapped.copy():  # other threads add to it
             _lines[file] = _lines.get(file, frozenset()) | {line}

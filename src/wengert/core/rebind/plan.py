@@ -257,15 +257,18 @@ class Plan(Inspected):
             BUILTINS[name] = self.build(value, memo)
         elif id(value) in plans:
             BUILTINS[name] = lookup.resolved(value)
-        else:
+        elif id(value) not in self.passed:
             BUILTINS[name] = stub_of(name, value)
-            if id(value) in self.passed:
-                passed.append((name, value))
+        else:  # code that runs in other threads keeps what it sees
+            BUILTINS.setdefault(name, stub_of(name, value))
+            passed.append((name, value))
 
     def current_use(self):
         """Return the functions and classes in `lazy` that have a plan."""
-        if self.use != state.use:
-            self.use, self.used = state.use, [value for key, value in self.lazy.items() if key in plans]
+        use = state.use
+        if self.use != use:
+            self.used = [value for key, value in self.lazy.items() if key in plans]
+            self.use = use  # last, since other threads rely on it
         return self.used
 
     @classmethod
@@ -469,12 +472,15 @@ class Plan(Inspected):
         """Enter f's renamed code in `changed`."""
         known = read(f.__code__)
         key, aliases = self.renaming(f)
-        if known.latest[0] != key:
+        latest = known.latest
+        if latest[0] != key:
             # Kept with a module's code, so that new function objects of the same lambda share the aliases.
             kept = aliases if is_module_namespace(f.__globals__) else []
-            known.latest = (key, rename(f.__code__, *key), kept)
+            known.latest = latest = key, rename(f.__code__, *key, kept)
+            for alias in kept:
+                alias.users.add(known)
         self.aliases += aliases
-        self.changed[id(f)] = known.latest[1]
+        self.changed[id(f)] = latest[1]
 
     def enter_proxy_class(self, cls, fresh):
         """Enter the proxy class of `cls`, if it needs one.
@@ -624,9 +630,9 @@ class Plan(Inspected):
         if names is None:
             held = [*attributes_of(value).items(), *tables_of(value).items()]
             names = [name for name, v in held if id(v) in REGISTERED or id(v) in self.changed]
-            names += [name for name, v in space_of(value).items() if is_held_live(v)]
+            names += [name for name, v in space_of(value).copy().items() if is_held_live(v)]
             if self.copying:
-                names += [name for name, v in space_of(value).items() if is_constant(v)]
+                names += [name for name, v in space_of(value).copy().items() if is_constant(v)]
             kind = type(value)
             is_bare = holds_member_values(kind)  # its instances have no slots
             names = () if is_bare else tuple(name for name in names if not has_data_descriptor(kind, name))

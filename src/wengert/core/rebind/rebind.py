@@ -45,6 +45,7 @@ replaced cell is no longer shared with functions that are not followed. A name t
 import functools
 import operator
 import types
+from _thread import get_ident  # `threading` takes 0.5 ms to import
 
 from wengert.core.rebind import follow, registration
 from wengert.core.rebind.assigned import note_assignment, note_cell_assignment
@@ -61,6 +62,7 @@ from wengert.core.rebind.tables import TABLES
 from wengert.core.rebind.wrappers import dispatching, partial_like
 
 _OWN = __name__.partition(".")[0]
+_MAX_ATTEMPTS = 8  # number of plans made for a function whose surroundings other threads keep changing
 
 #: name of a function or class -> why it is not followed, if user code raised when it was inspected
 unplanned = {}
@@ -109,7 +111,7 @@ def _rebound(f, is_root=False):
     if plan is None:
         if follow.is_dispatcher(f):
             return dispatching(f)
-        plan = _bind(f)
+        plan = _plan_for(f)
     if plan is None:
         return REGISTERED[id(f)][1] if id(f) in REGISTERED else f
     if is_root and plan.stores != ():
@@ -135,7 +137,7 @@ def _rebound(f, is_root=False):
 def _current_plan(root):
     """Return the plan of `root`; None if there is none, or if the objects it was made from have changed.
 
-    Plans of the functions and classes that it uses are made anew if necessary.
+    Plans of the functions and classes that it uses are made anew if necessary, except while this thread makes plans.
     """
     plan, now = plans.get(id(root)), state.now
     if plan is not None and (passed or state.is_settling):
@@ -144,18 +146,34 @@ def _current_plan(root):
         return plan
     if not plan.holds(root):
         return None
-    plan.checked = now
-    waiting = [*plan.current_use()] if plan.lazy else ()
+    if state.maker == get_ident():
+        return plan  # checked with all that it uses when code is about to run
+    met, waiting = {plan}, [*plan.current_use()] if plan.lazy else ()
     for value in waiting:
         used = plans.get(id(value))
-        if used is None or used.checked is now:
+        if used is None or used.checked is now or used in met:
             continue
         if not used.holds(value) and (used := _bind(value)) is None:
             registration.forget_plans()
-        if id(root) not in plans:
             return None
-        used.checked = now
+        met.add(used)
         waiting += used.current_use()
+    if plans.get(id(root)) is not plan:  # all plans were dropped
+        return None
+    for used in met:  # only now, since other threads rely on it
+        used.checked = now
+    return plan
+
+
+def _plan_for(root):
+    """Return a plan for `root`, made anew if necessary; None if there is none, see `_bind`."""
+    for _ in range(_MAX_ATTEMPTS):
+        plan = _current_plan(root)
+        if plan is not None:
+            break
+        plan = _bind(root)
+        if plan is None or state.maker == get_ident():
+            break
     return plan
 
 
@@ -167,6 +185,10 @@ def _bind(root):
     with registration.lock:
         if is_registered(root):
             return None
+        plan = plans.get(id(root))
+        if plan is not None and (id(root) in state.making or plan.holds(root)):
+            return plan  # another thread, or this one, has made it, or is making it
+        was_maker, state.maker = state.maker, get_ident()
         state.making.add(id(root))
         try:
             plan = _new_plan(root)
@@ -175,8 +197,8 @@ def _bind(root):
             return None
         finally:
             state.making.discard(id(root))
+            state.maker = was_maker
         plans[id(root)] = plan
-        plan.checked = state.now
         if isinstance(root, (type, types.FunctionType)) and registration.is_simple(root):
             state.use += 1
         _settle()
@@ -238,12 +260,12 @@ def _plan_of(owner):
     root = cls = owner if isinstance(owner, type) else type(owner)
     has_own = owner is not cls and cls.__dictoffset__ and not follow.holds_member_values(cls)
     if has_own:
-        kinds = {*map(type, owner.__dict__.values())}
+        kinds = {*map(type, owner.__dict__.copy().values())}
         if not kinds <= follow.INERT or (not kinds.isdisjoint(TABLES) and follow.tables_of(owner)):
             root = owner
     plan = _current_plan(root)
-    if plan is None:
-        plan = _bind(root) if (follow.can_have_proxy if owner is cls else follow.can_share)(cls) else None
+    if plan is None and (follow.can_have_proxy if owner is cls else follow.can_share)(cls):
+        plan = _plan_for(root)
     return plan
 
 

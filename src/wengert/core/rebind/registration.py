@@ -58,15 +58,16 @@ class _State:
     use : number of plans made of functions and classes that have plans of their own
     retired : number of times that all plans were dropped
     making : ids of functions, classes and objects whose plans are being made
+    maker : the thread that makes them, or None
     is_late : is a package being registered because one of its members was met?
     is_settling : are the stubs in `passed` being replaced?
     """
 
-    __slots__ = ("is_late", "is_settling", "making", "now", "retired", "use")
+    __slots__ = ("is_late", "is_settling", "maker", "making", "now", "retired", "use")
 
     def __init__(self):
         self.now, self.use, self.retired, self.making = object(), 0, 0, set()
-        self.is_late = self.is_settling = False
+        self.maker, self.is_late, self.is_settling = None, False, False
 
 
 state = _State()
@@ -211,8 +212,9 @@ def _register_subclass(cls):
     for base in cls.__mro__[1:]:
         _register_module(base.__module__)
         if id(base) in _of_subclass:
-            if (stand_in := _of_subclass[id(base)](cls)) is not None:
-                register_class(cls, stand_in)
+            with lock:
+                if id(cls) not in REGISTERED and (stand_in := _of_subclass[id(base)](cls)) is not None:
+                    register_class(cls, stand_in)
             return
 
 

@@ -134,21 +134,26 @@ def plain_methods(code):
 
 
 class Alias:
-    """A private name in builtins for the replacement of a followed object."""
+    """A private name in builtins for the replacement of a followed object.
 
-    __slots__ = ("__weakref__", "name", "ref")
+    Renamed code keeps it alive, so that the name lasts while the code runs, even if another thread assigns the name in
+    the user's code.  `users` are the `Code` objects that keep such code; they drop it when the object dies.
+    """
+
+    __slots__ = ("__weakref__", "name", "ref", "users")
 
     def __init__(self, value, name):
-        self.name = private(name)
+        self.name, self.users = private(name), set()
         try:
-            self.ref = weakref.ref(value, functools.partial(self.end, id(value), self.name))
+            self.ref = weakref.ref(value, functools.partial(self.end, id(value), self.users))
         except TypeError:  # a staticmethod in a global name
             self.ref = lambda: value
 
     @staticmethod
-    def end(key, name, _, forget=_aliases.pop, pop=BUILTINS.pop):  # bound here: globals may be gone at exit
+    def end(key, users, _, forget=_aliases.pop):  # bound here: globals may be gone at exit
         forget(key, None)
-        pop(name, None)
+        for code in users:
+            code.latest = None, None
 
     def __del__(self, pop=BUILTINS.pop):
         pop(self.name, None)
@@ -160,7 +165,7 @@ class LiveAlias(Alias):
     __slots__ = ()
 
     def __init__(self, space, name, seen):
-        self.name = private(name)
+        self.name, self.users = private(name), set()
         live = LiveValue(space, name, seen)
         self.ref = lambda: live
 
@@ -755,8 +760,8 @@ def _is_inspected(code, instruction):
     return name in _IDENTITY or name in _INSPECTED
 
 
-def rename(code, names, sources, imports, held, lines=None, hidden=frozenset(), made=None, outer=None):
-    """Return `code` with `names` and `imports` renamed.
+def rename(code, names, sources, imports, held, lines=None, kept=(), hidden=frozenset(), made=None, outer=None):
+    """Return `code` with `names` and `imports` renamed, which keeps the objects in `kept` alive.
 
     A pair in `names` is a name with an attribute that is read from its value, which has a private name of its own.
     Names in `sources` are renamed only where `_is_in_use` holds, since a class must stay itself in `isinstance`,
@@ -842,13 +847,13 @@ def rename(code, names, sources, imports, held, lines=None, hidden=frozenset(), 
         inserted |= dict.fromkeys(calls, _seen_by(added.setdefault(CALLEE, len(code.co_names) + len(added))))
     for offset in _at_cells(code, instructions, _LOAD_DEREF, held):
         inserted[offset] = _seen_by(added.setdefault(SEEN, len(code.co_names) + len(added)))
-    context = names, sources, imports, held, lines, own, made, outer
+    context = names, sources, imports, held, lines, kept, own, made, outer
     consts = tuple(
-        rename(nested, *context) if type(nested) is types.CodeType else nested for nested in code.co_consts
+        rename(const, *context) if type(const) is types.CodeType else const for const in code.co_consts
     )
     if not added and all(map(lambda a, b: a is b, consts, code.co_consts)):
         return code
-    renamed = code.replace(co_names=code.co_names + tuple(added), co_code=bytes(raw), co_consts=consts)
+    renamed = code.replace(co_names=code.co_names + tuple(added), co_code=bytes(raw), co_consts=(*consts, *kept))
     if not (wide or inserted):
         return renamed
     if inserted:

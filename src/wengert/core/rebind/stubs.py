@@ -31,7 +31,11 @@ _MAX_PLAIN = 8  # maximum number of functions that `plain_functions` examines
 def stub_of(name: str | None, value) -> Callable:
     """Return the stub of a function or a class, which replaces itself under a private name if that is given."""
     ref = weakref.ref(value)  # the code that uses the name keeps the value alive
-    return _ClassStub(name, ref) if isinstance(value, type) else _function_stub(name, ref)
+    if isinstance(value, type):
+        return _ClassStub(name, ref)
+    stub = _function_stub(name, ref)
+    stub.__dict__ = value.__dict__  # code that runs when the name gets a new stub may compare it, see `identity`
+    return stub
 
 
 def _resolved(name, ref):

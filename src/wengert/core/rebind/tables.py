@@ -222,8 +222,10 @@ def _dict_class(kind):
             dict.update(self, value)
 
         def _wengert_renew(self):
-            dict.clear(self)
-            dict.update(self, self._wengert_of)
+            dict.update(self, self._wengert_of)  # never empty, since other threads may read it
+            if dict.__len__(self) > len(self._wengert_of):
+                for key in dict.keys(self) - self._wengert_of.keys():
+                    dict.pop(self, key, None)
 
         def __setitem__(self, key, value):
             key = plain_key(key, self._wengert_of)

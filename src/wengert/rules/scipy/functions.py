@@ -67,8 +67,7 @@ def proxy_of(fun: Callable, module: str, name: str) -> Callable:
         return fun(*args, **kwargs)
 
     proxy.__module__, proxy.__name__, proxy.__qualname__ = f"wengert.{module}", name, name
-    _proxies[id(fun)] = proxy
-    return proxy
+    return _proxies.setdefault(id(fun), proxy)
 
 
 class Functions:
