@@ -3,7 +3,7 @@
 
 Most calls of eager code have this form.
 For these calls `recorded` gives the result of `dispatch.function` without the steps that cannot apply: weakly typed
-floats, subclasses, other dtypes, complex values, nested levels, ``out=``. In a recording for replay, it handles
+floats, subclasses, other dtypes, complex operands, nested levels, ``out=``. In a recording for replay, it handles
 functions with a rule for each differentiable argument, and those that move elements.
 Which functions and options qualify is read from the registry row once and cached in its column `route`.
 """
@@ -16,7 +16,7 @@ import numpy as np
 
 cimport wengert.core.operands.var as var  # this form lets Cython track the dependency
 from wengert.core.operands.var cimport ArrayVar, ScalarDual, ScalarVar, active_level, array_var
-from wengert.core.tape.memory cimport FORWARD, NESTED, Level, is_double, view_descriptor
+from wengert.core.tape.memory cimport FORWARD, NESTED, REVERSE, Level, is_double, view_descriptor
 from wengert.core.tape.tape cimport CALL, REARRANGE, Node, Tape, kept_constant, new_node
 
 from wengert import registry
@@ -27,6 +27,7 @@ from wengert.features import parameters_of as signature
 
 cdef dict rows = registry.rows
 cdef type ndarray = np.ndarray, float64 = np.float64
+cdef object COMPLEX = np.dtype(complex)
 cdef object np_ndim = np.ndim, np_shape = np.shape, np_sum = np.sum
 
 #: functions whose calls always need a step of `dispatch.function`; set by `dispatch`
@@ -256,9 +257,16 @@ cpdef object recorded(fun, args, dict kwargs, compute=None):
     else:
         y = (compute or fun)(*values, **kwargs)
     if type(y) is not float64 and not (type(y) is ndarray and is_double(<cnp.ndarray>y)):
-        return NotImplemented
+        if not takes_complex(row, route, operands, y):
+            return NotImplemented
     return finished((compute or fun) if operands.level.recording else fun, row, route, operands, <tuple>args, values,
                     kwargs, y)
+
+
+cdef bint takes_complex(row, Route route, Operands operands, y) except -1:
+    """Return whether a complex result of real operands can be recorded, such as a Fourier transform."""
+    return (route.kind == STRUCTURAL and operands.level.kind == REVERSE and not operands.level.recording
+            and type(y) is ndarray and y.dtype == COMPLEX and (row.on_complex or row.adjoints))
 
 
 cdef object finished(compute, row, Route route, Operands operands, tuple args, list values, dict kwargs, y):
