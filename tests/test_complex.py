@@ -13,6 +13,7 @@ import helpers
 import wengert as wg
 from helpers import rows_of_numpy
 from wengert import features, registry
+from wengert.core.dispatch import dispatch
 from wengert.errors import ComplexValueError, TracedValueError, UnsupportedFunctionError
 from wengert.rules.factors import cholesky_adjoint
 
@@ -987,3 +988,10 @@ def test_adjoints_of_permutations_are_permutations(name):
         np.testing.assert_allclose(compiled(at), gradient(at), rtol=1e-14)
     assert name == "part" or "bincount" not in str(wg.record(gradient, z))
     np.testing.assert_allclose(wg.hvp(loss, z, 1j * z), np.conj(1j * np.conj(expected)), rtol=1e-13)
+
+
+def test_gradients_through_complex_arrays_take_the_direct_path(monkeypatch):
+    gradient = wg.grad(lambda x: np.sum(np.abs(np.exp(1j * x) * x - np.fft.fft(x) / (2 + 1j)) ** 3))
+    expected = gradient(np.arange(5.0))
+    monkeypatch.setattr(dispatch, "apply", None)
+    assert_same_bits(gradient(np.arange(5.0)), expected)

@@ -160,6 +160,15 @@ def test_frequencies_are_constants_and_vary_with_their_spacing():
     close(wg.derivative(lambda d: np.fft.rfftfreq(5, d=d), 0.5), -np.fft.rfftfreq(5, 0.5) / 0.5)
 
 
+@pytest.mark.parametrize("f", [np.fft.fft, np.fft.rfft])
+def test_gradients_transform_a_real_array_once(f, monkeypatch):
+    module, computed = np.fft._pocketfft, []
+    compute = module._raw_fft
+    monkeypatch.setattr(module, "_raw_fft", lambda *args, **options: computed.append(args) or compute(*args, **options))
+    wg.grad(lambda x: np.sum(np.abs(f(x)) ** 2))(np.arange(8.0))
+    assert len(computed) == 2  # one is that of the pullback
+
+
 def test_transforms_accept_lists_and_write_to_out():
     x = np.random.default_rng(4).normal(size=4)
 

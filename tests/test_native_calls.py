@@ -27,6 +27,11 @@ def symmetric(x, n):
     return a + a.T
 
 
+def turning(x, n):
+    """Return a matrix of x with complex eigenvalues."""
+    return x[: n * n].reshape(n, n) + 5.0 * (np.triu(A) - np.tril(A))[:n, :n]
+
+
 #: by rule: functions of 64 elements that call it
 CASES = {
     "any": [lambda x: np.sum(x) * np.any(x > 1.0), lambda x: np.sum(x[:8] * np.any(x.reshape(8, 8) > 1.0, axis=1))],
@@ -95,6 +100,11 @@ CASES = {
         lambda x: np.sum(np.abs(np.linalg.qr(x[:12].reshape(4, 3))[1])),
         lambda x: np.sum(np.linalg.qr(square(x, 4))[0] * A[:4, :4]),
     ],
+    "eig": [
+        lambda x: np.sum(np.abs(np.linalg.eig(turning(x, 4))[0]) ** 3),
+        lambda x: np.sum(np.abs(np.linalg.eig(turning(x, 5))[1]) * A[:5, :5]),
+    ],
+    "eigvals": [lambda x: np.sum(np.abs(np.linalg.eigvals(turning(x, 4))) ** 3)],
     "eigh": [lambda x: np.sum(np.linalg.eigh(symmetric(x, 4))[1] ** 4 * A[:4, :4])],
     "eigvalsh": [lambda x: np.sum(np.linalg.eigvalsh(symmetric(x, 6)) ** 2 * np.arange(6.0))],
     "svd": [lambda x: np.sum(np.linalg.svd(x[:12].reshape(4, 3), full_matrices=False)[1] ** 3)],
@@ -282,6 +292,44 @@ def test_exact_programs_move_elements_natively(name):
     for point in (X, x, X[::-1], np.roll(X, 9), X):
         assert value(point).tobytes() == f(point).tobytes()
         assert compiled(point).tobytes() == gradient(point).tobytes()
+
+
+#: factorisations that exact programs compute by NumPy's own loops
+FACTORED = {
+    "reduced qr": lambda x: np.linalg.qr(x[:12].reshape(4, 3))[0],
+    "complete qr": lambda x: np.linalg.qr(x[:12].reshape(4, 3), "complete")[0][:, :3],
+    "qr of a wide matrix": lambda x: np.linalg.qr(x[:12].reshape(3, 4))[1],
+    "eig": lambda x: np.abs(np.linalg.eig(turning(x, 4))[1]),
+    "eigvals": lambda x: np.abs(np.linalg.eigvals(turning(x, 4))),
+    "complex inverse": lambda x: np.abs(np.linalg.inv(square(x, 4) + 1j * x[:16].reshape(4, 4))),
+}
+
+
+@pytest.mark.parametrize("name", FACTORED)
+def test_exact_programs_factor_natively(name):
+    f = FACTORED[name]
+    assert not {*python_calls(wg.record(f, X, exact=True))} & {"packed_qr", "packed_eig", "eigvals", "inv"}
+    value, gradient = wg.compile(f, exact=True), wg.grad(lambda x: np.ravel(f(x)) @ W[: f(x).size])
+    compiled = wg.compile(gradient, exact=True)
+    for point in (X, X[::-1], np.roll(X, 9), X):
+        assert value(point).tobytes() == f(point).tobytes()
+        assert compiled(point).tobytes() == gradient(point).tobytes()
+
+
+@pytest.mark.parametrize("f", [np.linalg.eigvals, lambda a: np.linalg.eig(a)[0]])
+def test_eigenvalues_of_matrices_that_are_not_finite_raise(f):
+    compiled = wg.compile(lambda a: np.abs(f(a)))
+    a = turning(X, 4)
+    assert_close(compiled(a), np.abs(f(a)), 1e-12)
+    with pytest.raises(np.linalg.LinAlgError, match="infs or NaNs"):
+        compiled(np.where(np.eye(4), np.nan, a))
+
+
+def test_eigenvalues_that_are_all_real_have_the_type_of_numpy():
+    compiled = wg.compile(np.linalg.eigvals)
+    for a in (turning(X, 4), square(0 * X, 4)):
+        assert compiled(a).dtype == np.linalg.eigvals(a).dtype
+        assert_close(compiled(a), np.linalg.eigvals(a), 1e-12)
 
 
 def jacobian_cases():

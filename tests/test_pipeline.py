@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.special
 from wengert.core.tape.tape import kernel_rows
 from wengert.program.ir.ir import Listing, columns_named, kind_of
 from wengert.program.ir.opcodes import Op
@@ -76,6 +77,10 @@ def weights(x):
     return np.linalg.solve(np.diag(x) + 1.0, x) * np.sum(np.cumsum(x))
 
 
+def shape_parameters(x):
+    return scipy.special.gammainc(x[:2] + 1.0, x[2:]) * scipy.special.zeta(x[:2] + 2.0, x[2:])
+
+
 def two_dead_values(x):
     y = x * 3.0 + 0.0
     np.sum(y * y)
@@ -103,6 +108,7 @@ POINTS = {
     weights: RNG.random(6),
     two_dead_values: RNG.random(4),
     rows_of_products: RNG.random(1440),
+    shape_parameters: RNG.random(4),
 }
 CASES = {f.__name__: (f, x, ()) for f, x in POINTS.items()}
 CASES |= {s.name: (s.f, s.x, s.args) for s in TABLE if not s.containers and s.dtype == np.float64}

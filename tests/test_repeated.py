@@ -14,6 +14,7 @@ import scipy.linalg
 import scipy.ndimage
 import scipy.signal
 import scipy.spatial.distance
+import scipy.special
 import scipy.stats
 
 import wengert as wg
@@ -94,6 +95,37 @@ def test_programs_have_the_bits_of_traces(replays):
     for _ in range(CALLS):
         assert np.array_equal(gradient(x), first)
     assert replays
+
+
+PULLBACKS = {
+    "gammainc": lambda x: np.sum(scipy.special.gammainc(1.0 + x[:8], 1.0 + x[8:])),
+    "betainc": lambda x: np.sum(scipy.special.betainc(1.0 + x[:8], 1.5, 0.5 + x[8:] / 2)),
+    "zeta": lambda x: np.sum(scipy.special.zeta(2.0 + x[:8], 1.0 + x[8:])),
+    "erfcx": lambda x: np.sum(scipy.special.erfcx(x * 5.0)),
+    "dawsn": lambda x: np.sum(scipy.special.dawsn(x * 20.0)),
+    "binom": lambda x: np.sum(scipy.special.binom(4.0 + x[:8], 1.0 + x[8:])),
+    "median": lambda x: np.median(x),
+}
+
+
+@pytest.mark.parametrize("name", PULLBACKS)
+def test_programs_of_pullbacks_have_the_bits_of_their_rules(name, monkeypatch):
+    found, pull = [], formulas.Pullback.__call__
+
+    def noted(self, *args):
+        found.append(pull(self, *args))
+        return found[-1]
+
+    monkeypatch.setattr(formulas.Pullback, "__call__", noted)
+    repeated.clear_caches()
+    gradient = wg.grad(PULLBACKS[name])
+    points = [np.random.default_rng(k).uniform(-0.5, 0.5, 16) for k in range(4)]
+    first = [gradient(x) for x in points]
+    assert not found
+    repeat(gradient, points[0])
+    assert type(found[-1]) is np.ndarray
+    assert all(np.array_equal(gradient(x), expected) for x, expected in zip(points, first))
+    repeated.clear_caches()
 
 
 def test_values_are_those_of_the_function(replays):

@@ -8,7 +8,7 @@ import scipy.linalg as la
 from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
 
 import wengert as wg
-from helpers import parts
+from helpers import central_differences, parts
 from scipy_cases import check
 from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.testing import check_derivatives
@@ -339,6 +339,13 @@ def test_null_space_has_a_derivative_as_a_subspace():
     np.testing.assert_allclose(wg.jacrev(projector)(M[:2]), wg.jacrev(expected)(M[:2]), atol=1e-12)
     with pytest.raises(NonSmoothError, match="null space"):
         wg.grad(lambda a: la.null_space(a)[0, 0])(M[:2])
+
+
+def test_vectors_of_complex_eigenvalues_have_the_signs_of_scipy():
+    """The signs of SciPy's vectors differ from NumPy's at some of these points."""
+    for a in ROTATING + 0.1 * np.random.default_rng(1).normal(size=(30, 3, 3)):
+        found = wg.jacobian(lambda a: la.eig(a)[1].real)(a)
+        assert np.allclose(found, central_differences(lambda a: la.eig(a)[1].real, a), rtol=1e-5, atol=1e-6)
 
 
 def test_equal_eigenvalues_have_no_eigenvectors_to_differentiate():

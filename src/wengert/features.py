@@ -31,6 +31,12 @@ def is_masked_array(cls: type) -> bool:
 
 
 @functools.cache
+def eig_is_complex() -> bool:
+    """Return whether eigenvalues of a real matrix are complex numbers even if all of them are real."""
+    return np.linalg.eigvals(np.eye(1)).dtype.kind == "c"
+
+
+@functools.cache
 def cond_is_real() -> bool:
     """Return whether the condition number of a complex matrix is real in every norm (since NumPy 2.3.3)."""
     return np.linalg.cond(np.ones((1, 1), complex), 1).dtype.kind == "f"

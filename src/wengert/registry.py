@@ -64,9 +64,9 @@ ufunc_methods: dict[tuple[Any, str], Any] = {}
 
 #: columns with facts other than the rule: keywords of the declaring functions and of `facts`
 FACTS = (
-    "batching", "choices", "complex_parts", "condition", "continuous", "dependence", "expansion", "fills_zeros",
-    "fits", "lowering", "native", "options", "rank_one", "replayed", "scalars", "selects", "simpler", "slope", "taylor",
-    "unheeded", "watch", "work",
+    "batching", "body", "choices", "complex_parts", "condition", "continuous", "dependence", "expansion",
+    "fills_zeros", "fits", "lowering", "native", "options", "rank_one", "replayed", "scalars", "selects", "simpler",
+    "slope", "taylor", "unheeded", "watch", "work",
 )  # fmt: skip
 
 #: default dependence pattern by kind of row
@@ -78,7 +78,7 @@ _FILLED = {"adjoints", "dependence", "jvps", "keywords", "most", "vjps"}
 
 #: columns of a row, with their default values; see also `_FILLED`
 _DEFAULTS = {
-    **dict.fromkeys("batching complex_parts condition expansion fits lowering native options".split()),
+    **dict.fromkeys("batching body complex_parts condition expansion fits lowering native options".split()),
     **dict.fromkeys("on_complex rank_one route scalars selects simpler slope sparsity taylor variadic".split()),
     **dict.fromkeys("watch work".split()),
     **dict.fromkeys("continuous fills_zeros is_formula replayed sequence stacked static".split(), False),
@@ -155,6 +155,9 @@ class Primitive:
         ``batching(*args, **kwargs)`` takes arrays with a batch axis, of length 1 for an operand without batch; it
         returns the batch of results, or None for unsupported arguments. None: one call per element; ufuncs need no
         entry.
+    body : callable or None
+        Computes the function by array code without branches on values, with the same bits. Programs inline it when no
+        further derivative is taken, because calls of it take long.
     expansion : callable or None
         Expresses the function in arithmetic, slices and products, over which partials are accumulated: see
         `wengert.rules.expansions`.

@@ -19,7 +19,7 @@ from wengert.rules.composed import dispatched
 from wengert.rules.parameters import (
     beta_density,
     beta_density_slope,
-    betainc_by_parameters,
+    beta_slope_by_parameters,
     gamma_density,
     gammainc_by_parameter,
 )
@@ -109,7 +109,7 @@ row(
 
 def beta_slope(i, a, b, x, rest):
     """Derivative of ``betainc`` in its argument i."""
-    return beta_density(a, b, x, rest) if i == 2 else betainc_by_parameters(1 - i, i, a, b, x, rest)
+    return beta_density(a, b, x, rest) if i == 2 else beta_slope_by_parameters(1 - i, i, a, b, x, rest)
 
 
 def declare_inverse(name, slope, unknown, value, sign=1):
@@ -211,7 +211,7 @@ def tail_by_freedom(order, v, t):
     whole = v + t * t
     a, x, rest = v / 2, v / whole, t * t / whole
     density, slope = beta_density(a, 0.5, x, rest), t * t / (whole * whole)
-    total = betainc_by_parameters(order, 0, a, 0.5, x, rest) / 2**order
+    total = beta_slope_by_parameters(order, 0, a, 0.5, x, rest) / 2**order
     if order == 1:
         total = total + density * slope
     else:

@@ -68,6 +68,11 @@ def tolerance(dtype):
     return np.sqrt(np.finfo(dtype).eps)
 
 
+@lru_cache(maxsize=8)
+def epsilon(dtype):
+    return float(np.finfo(dtype).eps)
+
+
 def triangle_weights(a, UPLO):
     """Return the weight of each element of a matrix that NumPy takes to be Hermitian, reading only one triangle.
 
@@ -127,13 +132,13 @@ def raise_nonsmooth(name, why):
 
 def rounding(x):
     """Bound on the relative rounding error of eigenvalues and eigenvectors of a matrix like `x`."""
-    return 8 * max(shape_of(x)[-2:]) * float(np.finfo(x.dtype).eps)
+    return 8 * max(shape_of(x)[-2:]) * epsilon(x.dtype)
 
 
 @locally_constant
 def size(x, axis):
     """Return the largest absolute value along `axis`, which is kept; a constant for differentiation."""
-    return np.max(np.abs(x), axis=axis, keepdims=True, initial=0)
+    return np.abs(x).max(axis, keepdims=True, initial=0)
 
 
 facts(size, native="size")
@@ -240,16 +245,16 @@ def solve_triangular(a, b, is_lower):
     return np.concatenate(parts if is_lower else parts[::-1], axis=-2)
 
 
-def is_small_system(a):
+def is_small_system(a, kinds="d"):
     """Return whether a LAPACK loop can be called on the matrix directly, without the checks of `numpy.linalg`."""
-    return type(a) is np.ndarray and a.ndim == 2 and a.dtype == np.float64 and a.shape[0] == a.shape[1] > 0
+    return type(a) is np.ndarray and a.ndim == 2 and a.dtype.char in kinds and a.shape[0] == a.shape[1] > 0
 
 
 def inverse(a):
     """Return ``numpy.linalg.inv(a)``; the loop fills the result with NaN if the matrix is singular."""
-    if is_small_system(a) and lapack_loop("inv") is not None:
+    if is_small_system(a, "dD") and lapack_loop("inv") is not None:
         y = lapack_loop("inv")(a)
-        if not math.isnan(y[0, 0]):
+        if not math.isnan(y[0, 0].real):
             return y
     return np.linalg.inv(a)
 

@@ -16,8 +16,9 @@ from operator import truediv
 
 import numpy as np
 
-from wengert.registry import elementwise
+from wengert.registry import elementwise, facts
 from wengert.rules.composed import dispatched
+from wengert.rules.shapes import reshaped, shape_of
 from wengert.rules.special import DIGAMMA_SERIES, digamma_rise, series, sp
 
 #: nodes and weights of the double exponential formula over (0, inf), in units of the integrand's decay length
@@ -87,8 +88,8 @@ def log_over_digamma(x, a):
 
 def node_columns(*operands):
     """Broadcast operands to arrays with a trailing axis for the nodes; also return the shape of the result."""
-    operands = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in operands))
-    return [np.reshape(x, (-1, 1)) for x in operands], operands[0].shape
+    operands = np.broadcast_arrays(*(np.multiply(x, 1.0) for x in operands))
+    return [reshaped(x, (-1, 1)) for x in operands], shape_of(operands[0])
 
 
 # ---- the gamma distribution
@@ -119,17 +120,13 @@ def gammainc_by_parameter(order, a, x):
         step = np.where(up, x * gamma_density_over(order, a, x), 0.0)
         lower, upper = np.where(is_lower, x, here / 2), np.where(is_lower, here + 1, x)
         slopes = [-polygamma(n, here + 1) for n in range(1, order)]
-        logs = np.where(is_lower, log_over_digamma(lower, here + 1), log_over_digamma(upper, here + 1))
-        scale = 1 / np.where(
-            is_lower, np.maximum(here - lower, 0) + np.sqrt(lower), np.maximum(upper - here, 0) + np.sqrt(upper)
-        )
+        side, gap = np.where(is_lower, lower, upper), np.where(is_lower, here - lower, upper - here)
+        logs = log_over_digamma(side, here + 1)
+        scale = 1 / (np.maximum(gap, 0) + np.sqrt(side))
         u = scale * _NODES
-        size = np.where(
-            is_lower,
-            np.exp(-(here - lower) * u - lower * exponential_rest(-u)),
-            np.exp(-(upper - here) * u - upper * exponential_rest(u)),
-        )
-        factor = gamma_factor(order, here, np.where(is_lower, logs - u, logs + u), slopes)
+        signed = np.where(is_lower, -u, u)
+        size = np.exp(-gap * u - side * exponential_rest(signed))
+        factor = gamma_factor(order, here, logs + signed, slopes)
         total = scale * np.sum(_WEIGHTS * np.where(size > 0, size * factor, 0.0), axis=1, keepdims=True)
         found = step + np.where(is_lower, 1, -1) * total * x * gamma_density(here, x) / here
         found = np.where((x == 0) & (a > 0), 0.0, np.where((x > 0) & (a > 0), found, np.nan))
@@ -160,9 +157,14 @@ elementwise(
     None,
     lambda y, order, a, x: gammainc_by_parameter(order + 1, a, x),
     lambda y, order, a, x: gamma_density_slope(order, a, x),
+    body=gammainc_by_parameter.__wrapped__,
 )
 
 # ---- the beta distribution
+
+#: exponent of 1 - t from which nodes for an exponentially decaying integrand are accurate.
+#: It is below 1/2, the exponent of one degree of freedom, so that programs recorded there are valid around it.
+MIN_DECAY = 0.49
 
 
 def beta_terms(i, j, a, b, logs, logs_rest, first=None):
@@ -209,29 +211,40 @@ def log_of(x, rest):
 
 def beta_slope(i, j, a, b, x, rest):
     """Derivative (i, j), i > 0, of ``betainc`` in (a, b) without loss of digits; `rest` is 1 - x."""
-    (a, b, x, rest), shape = node_columns(a, b, x, rest)
-    found = np.empty_like(x)
-    with np.errstate(all="ignore"):
-        is_wide = np.less(b, 0.5)[:, 0]
-        for some in (is_wide, ~is_wide):
-            if some.any():
-                found[some] = _beta_slope(i, j, *(z[some] for z in (a, b, x, rest)))
-    found = np.where((x == 0) | (rest == 0), 0.0, found)
-    found = np.where((a > 0) & (b > 0) & (x >= 0) & (rest >= 0), found, np.nan)
+    columns, shape = node_columns(a, b, x, rest)
+    is_wide = np.less(columns[1], MIN_DECAY)[:, 0]
+    found = np.empty_like(columns[0])
+    for some in (is_wide, ~is_wide):
+        if some.any():
+            found[some] = beta_integral(i, j, *(z[some] for z in columns), some is is_wide)
     return np.reshape(found, shape)[()]
 
 
-def _beta_slope(i, j, a, b, x, rest):
+@dispatched
+def narrow_beta_slope(i, j, a, b, x, rest):
+    """Compute `beta_slope` for b >= `MIN_DECAY`, without a branch."""
+    columns, shape = node_columns(a, b, x, rest)
+    return reshaped(beta_integral(i, j, *columns, False), shape)[()]
+
+
+def beta_integral(i, j, a, b, x, rest, is_wide):
+    with np.errstate(all="ignore"):
+        found = _beta_integral(i, j, a, b, x, rest, is_wide)
+        found = np.where((x == 0) | (rest == 0), 0.0, found)
+        return np.where((a > 0) & (b > 0) & (x >= 0) & (rest >= 0), found, np.nan)
+
+
+def _beta_integral(i, j, a, b, x, rest, is_wide):
     # the sign of the integrand changes at log(t) = digamma(a) - digamma(a + b)
     logs = log_of(x, rest)
     up = np.less(a, 1.0) & np.less(logs + digamma_rise(a + 1, b), 0)
-    step = np.where(up, beta_step(i, j, a, b, x, rest), 0.0) if up.any() else 0.0
+    step = 0.0 if type(up) is np.ndarray and not up.any() else np.where(up, beta_step(i, j, a, b, x, rest), 0.0)
     a = np.where(up, a + 1, a)  # I(a, b) = I(a + 1, b) + x^a (1 - x)^b / (a beta(a, b))
     is_lower = np.less(logs + digamma_rise(a, b), 0)
     near, far = np.where(is_lower, x, rest), np.where(is_lower, rest, x)
     power, other = np.where(is_lower, a, b), np.where(is_lower, b, a) - 1
     # substitute near exp(-u) for the near side: the integrand decays like exp(-power u)
-    if b[0, 0] < 0.5:
+    if is_wide:
         u, weights = _wide_nodes(power, far)
     else:
         scale = 1 / (np.maximum(power - other * near / far, 0) + np.sqrt(np.maximum(other, 0) * near) / far)
@@ -267,12 +280,21 @@ def betainc_by_parameters(i, j, a, b, x, rest):
     return beta_slope(i, j, a, b, x, rest) if i else -beta_slope(j, 0, b, a, rest, x)
 
 
-elementwise(
-    betainc_by_parameters,
-    None,
-    None,
-    lambda y, i, j, a, b, x, rest: betainc_by_parameters(i + 1, j, a, b, x, rest),
-    lambda y, i, j, a, b, x, rest: betainc_by_parameters(i, j + 1, a, b, x, rest),
-    lambda y, i, j, a, b, x, rest: beta_density_slope(i, j, a, b, x, rest),
-    0.0,  # `rest` is 1 - x: the partial in x accounts for it
-)
+def beta_slope_by_parameters(i, j, a, b, x, rest):
+    """Compute `betainc_by_parameters`, by a function that programs can inline if the parameters permit it."""
+    if np.any(np.less(b if i else a, MIN_DECAY)):
+        return betainc_by_parameters(i, j, a, b, x, rest)
+    return narrow_beta_slope(i, j, a, b, x, rest) if i else -narrow_beta_slope(j, 0, b, a, rest, x)
+
+
+for fun in (betainc_by_parameters, narrow_beta_slope):
+    elementwise(
+        fun,
+        None,
+        None,
+        lambda y, i, j, a, b, x, rest: beta_slope_by_parameters(i + 1, j, a, b, x, rest),
+        lambda y, i, j, a, b, x, rest: beta_slope_by_parameters(i, j + 1, a, b, x, rest),
+        lambda y, i, j, a, b, x, rest: beta_density_slope(i, j, a, b, x, rest),
+        0.0,  # `rest` is 1 - x: the partial in x accounts for it
+    )
+facts(narrow_beta_slope, body=narrow_beta_slope.__wrapped__)

@@ -393,5 +393,8 @@ row(
 
 # ---- partials of many calls
 
-for name in "ndtr ndtri erfinv erfcinv erfi rel_entr kl_div exprel boxcox boxcox1p inv_boxcox inv_boxcox1p".split():
+for name in (
+    "ndtr ndtri erfinv erfcinv erfi erfcx dawsn rel_entr kl_div exprel boxcox boxcox1p inv_boxcox inv_boxcox1p "
+    "rgamma poch binom spence"
+).split():
     facts(f"scipy.special.{name}", replayed=True)

@@ -12,11 +12,12 @@ complex matrices too.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
 from wengert.dependence import MATRIXWISE
-from wengert.features import cond_is_real
+from wengert.features import cond_is_real, eig_is_complex, lapack_loop
 from wengert.registry import composed, facts, strong, strong_matmul, structural
 from wengert.rules.broadcasting import conjugate
 from wengert.rules.composed import as_array, as_dtype, dispatched, locally_constant
@@ -25,6 +26,8 @@ from wengert.rules.linalg import (
     as_right_side,
     hermitian_read,
     hermitian_read_transpose,
+    inverse,
+    is_small_system,
     is_zero_cotangent,
     memoised,
     on_diagonal,
@@ -38,6 +41,7 @@ from wengert.rules.linalg import (
     unpacked,
 )
 from wengert.rules.products import adjoint
+from wengert.rules.reductions import diagonal_mask
 from wengert.rules.shapes import leading, shape_of, swapped_axes
 
 # ---- equal eigenvalues and singular values
@@ -46,7 +50,12 @@ from wengert.rules.shapes import leading, shape_of, swapped_axes
 def gaps(d):
     """Return d_j - d_i, and the mask of off-diagonal pairs that are equal to rounding."""
     gap = d[..., None, :] - d[..., :, None]
-    return gap, (np.abs(gap) <= rounding(gap) * size(d, -1)[..., None]) & ~np.eye(shape_of(d)[-1], dtype=bool)
+    return gap, (np.abs(gap) <= rounding(gap) * size(d, -1)[..., None]) & off_diagonal(shape_of(d)[-1])
+
+
+@lru_cache(maxsize=8)
+def off_diagonal(n):
+    return ~np.eye(n, dtype=bool)
 
 
 def divided_by_sum(z, total, is_left_out):
@@ -55,8 +64,9 @@ def divided_by_sum(z, total, is_left_out):
 
 
 def divided(z, gap, is_left_out):
-    """Return z / gap, and 0 on the diagonal and where `is_left_out`."""
-    return divided_by_sum(z, gap, is_left_out | np.eye(shape_of(gap)[-1], dtype=bool))
+    """Return z / gap, and 0 on the diagonal and where `is_left_out`; False leaves out no other element."""
+    on_diagonal = diagonal_mask(shape_of(gap)[-1], shape_of(gap)[-1], 0)
+    return divided_by_sum(z, gap, on_diagonal if is_left_out is False else is_left_out | on_diagonal)
 
 
 def is_nonzero(z, vbar):
@@ -119,7 +129,12 @@ def real_element_mask(v, row):
         place = np.argmax(np.where(is_real, np.abs(v), 0), axis=-2)[..., None, :]
     else:
         place = row % shape_of(v)[-2]
-    return is_real & np.equal(np.arange(shape_of(v)[-2])[:, None], place)
+    return is_real & np.equal(row_numbers(shape_of(v)[-2]), place)
+
+
+@lru_cache(maxsize=8)
+def row_numbers(n):
+    return np.arange(n)[:, None]
 
 
 def phase_rate(v, dv, is_held):
@@ -139,7 +154,7 @@ def phase_derivative(v, vbar):
 def fix_cotangent_phases(name, v, vbar, turn, is_held):
     """Transpose of `fix_tangent_phases`: subtract the phase derivative `turn` at the held element of each vector."""
     is_free = ~np.any(is_held, axis=-2, keepdims=True)
-    if np.any(is_free & is_nonzero(turn, vbar)):
+    if np.any(is_free) and np.any(is_free & is_nonzero(turn, vbar)):
         raise_nonsmooth(name, "the result depends on the phase of a vector, which is arbitrary: use |v| or v @ v^H")
     return vbar - 1j * np.where(is_held, turn / np.where(is_held, v.real, 1), 0)
 
@@ -219,16 +234,25 @@ EigResult = type(np.linalg.eig(np.eye(1)))
 
 @dispatched
 def packed_eig(a):
-    return packed(*np.linalg.eig(a))
+    return packed(*general_eigen(a))
+
+
+def general_eigen(a):
+    """Return ``numpy.linalg.eig(a)``; the loop returns NaN if it does not converge."""
+    if is_small_system(a) and eig_is_complex() and lapack_loop("eig") is not None and np.isfinite(a).all():
+        w, v = lapack_loop("eig")(a)
+        if not math.isnan(w[0].real):
+            return w, v
+    return np.linalg.eig(a)
 
 
 def eig_parts(y, a):
-    """Return eigenvalues, eigenvectors and gaps; raise if two eigenvalues are equal."""
+    """Return eigenvalues, eigenvectors and differences of eigenvalues; raise if two eigenvalues are equal."""
     w, v = unpacked(y, *eigh_shapes(a))
     gap, is_equal = gaps(w)
     if np.any(is_equal):
         raise_nonsmooth("eig", "two of the eigenvalues are equal up to rounding: use numpy.linalg.eigh if symmetric")
-    return w, v, gap, is_equal
+    return w, v, gap
 
 
 def length_preserving(v, z):
@@ -241,19 +265,22 @@ def eig_wrt_matrix(ybar, y, a):
 
     Eigenvectors have length 1, so Vbar is projected to be orthogonal to them; the largest element of each is real.
     """
-    _, v, gap, is_equal = eig_parts(y, a)
+    _, v, gap = eig_parts(y, a)
     wbar, vbar = unpacked(ybar, *eigh_shapes(a))
-    if v.dtype.kind == "c":
-        vbar = fix_cotangent_phases("eig", v, vbar, phase_derivative(v, vbar), real_element_mask(v, None))
-    inner = strong_matmul(adjoint(v), length_preserving(v, vbar))
-    middle = on_diagonal(wbar) + divided(inner, conjugate(gap), is_equal)
-    return strong_matmul(adjoint(np.linalg.inv(v)), strong_matmul(middle, adjoint(v)))
+    middle = on_diagonal(wbar)
+    if not is_zero_cotangent(vbar):
+        along = np.sum(strong(conjugate(v), vbar), axis=-2, keepdims=True)
+        if v.dtype.kind == "c":  # the imaginary parts are the derivatives in the phases
+            vbar = fix_cotangent_phases("eig", v, vbar, along.imag, real_element_mask(v, None))
+        inner = strong_matmul(adjoint(v), vbar - strong(v, along.real))
+        middle = middle + divided(inner, conjugate(gap), False)
+    return strong_matmul(adjoint(inverse(v)), strong_matmul(middle, adjoint(v)))
 
 
 def eig_along_matrix(t, y, a):
-    _, v, gap, is_equal = eig_parts(y, a)
-    inner = strong_matmul(np.linalg.inv(v), strong_matmul(t, v))
-    dv = length_preserving(v, strong_matmul(v, divided(inner, gap, is_equal)))
+    _, v, gap = eig_parts(y, a)
+    inner = strong_matmul(inverse(v), strong_matmul(t, v))
+    dv = length_preserving(v, strong_matmul(v, divided(inner, gap, False)))
     if v.dtype.kind == "c":
         dv = fix_tangent_phases(v, dv, phase_rate(v, dv, real_element_mask(v, None)))
     return packed_tangents(leading(t, a), np.diagonal(inner, axis1=-2, axis2=-1), dv)
@@ -261,22 +288,24 @@ def eig_along_matrix(t, y, a):
 
 def sorted_eigenvectors(y, a):
     """Return the eigenvectors in the order in which ``eigvals`` returned the eigenvalues."""
-    w, v, *_ = eig_parts(packed_eig(a), a)
+    w, v, _ = eig_parts(packed_eig(a), a)
+    if not np.any(np.abs(w - y) > rounding(v) * size(w, -1)):
+        return v
     order = np.argmin(np.abs(w[..., None, :] - y[..., :, None]), axis=-1)
     return np.take_along_axis(v, order[..., None, :], -1)
 
 
 def eigvals_wrt_matrix(ybar, y, a):
     v = sorted_eigenvectors(y, a)
-    return strong_matmul(adjoint(np.linalg.inv(v)), strong(ybar[..., :, None], adjoint(v)))
+    return strong_matmul(adjoint(inverse(v)), strong(ybar[..., :, None], adjoint(v)))
 
 
 def eigvals_along_matrix(t, y, a):
     v = sorted_eigenvectors(y, a)
-    return np.diagonal(strong_matmul(np.linalg.inv(v), strong_matmul(t, v)), axis1=-2, axis2=-1)
+    return np.diagonal(strong_matmul(inverse(v), strong_matmul(t, v)), axis1=-2, axis2=-1)
 
 
-@composed(np.linalg.eig, replayed=True)
+@composed(np.linalg.eig)
 def _eig(a):
     a = as_array(a)
     return EigResult(*unpacked(packed_eig(a), *eigh_shapes(a)))
@@ -284,7 +313,8 @@ def _eig(a):
 
 structural(packed_eig, eig_wrt_matrix, jvp=(eig_along_matrix,)).name = "numpy.linalg.eig"
 structural(np.linalg.eigvals, eigvals_wrt_matrix, jvp=(eigvals_along_matrix,), dependence=MATRIXWISE)
-facts(packed_eig, np.linalg.eigvals, work="factorisation")
+facts(packed_eig, native="eig", work="factorisation")
+facts(np.linalg.eigvals, native="eigvals", work="factorisation")
 
 # ---- singular values and vectors
 

@@ -11,9 +11,10 @@ from math import comb, factorial, pi
 
 import numpy as np
 
-from wengert.registry import elementwise
+from wengert.registry import elementwise, facts
 from wengert.rules.composed import dispatched
-from wengert.rules.parameters import bell, polygamma
+from wengert.rules.parameters import bell, node_columns, polygamma
+from wengert.rules.shapes import reshaped
 from wengert.rules.special import sin_pi, sp
 
 _SUM_TERMS = 20
@@ -31,29 +32,30 @@ def product(f, g):
 
 def hurwitz_slope(order, s, q):
     """Derivative `order` of the Hurwitz zeta function in its exponent."""
-
-    def power(a, shift):
-        log, value = -np.log(a), a ** -(s + shift)
-        return [value * log**k for k in range(order + 1)]
+    (s, q), shape = node_columns(s, q)
+    terms = q + np.arange(_SUM_TERMS)
+    total = np.sum(terms**-s * (-np.log(terms)) ** order, axis=1, keepdims=True)
+    a = q + _SUM_TERMS
+    log, value, inverse = -np.log(a), a**-s, 1 / a
+    powers = [value * log**k for k in range(order + 1)]
 
     def linear(c):
         return [s + c, 1.0, *[0.0] * order][: order + 1]
 
-    total = sum(power(q + k, 0)[order] for k in range(_SUM_TERMS))
-    a = q + _SUM_TERMS
     pole = [(-1) ** k * factorial(k) / (s - 1) ** (k + 1) for k in range(order + 1)]
-    total = total + product(power(a, -1), pole)[order] + power(a, 0)[order] / 2
-    rising = linear(0)
+    total = total + product(powers, pole)[order] * a + powers[order] / 2
+    rising, factor = linear(0), inverse
     for n, b in zip(range(1, 2 * len(_BERNOULLI), 2), _BERNOULLI):
-        total = total + b * product(rising, power(a, n))[order]
+        total = total + b * factor * product(rising, powers)[order]
         rising = product(product(rising, linear(n)), linear(n + 1))
-    return total
+        factor = factor * (inverse * inverse)
+    return reshaped(total, shape)[()]
 
 
 @dispatched
 def zeta_by_exponent(order, s, q):
     """Derivative of the Hurwitz zeta function in its exponent, `order` >= 1."""
-    s, q = np.asarray(s, dtype=float), np.asarray(q, dtype=float)
+    s, q = np.multiply(s, 1.0), np.multiply(q, 1.0)
     with np.errstate(all="ignore"):
         return np.where((s > 1) & (q > 0), hurwitz_slope(order, s, q), np.nan)[()]
 
@@ -61,7 +63,7 @@ def zeta_by_exponent(order, s, q):
 @dispatched
 def riemann_slope(order, s):
     """Derivative of Riemann's zeta function, `order` >= 1."""
-    s = np.asarray(s, dtype=float)
+    s = np.multiply(s, 1.0)
     mirrored = np.less(s, 0)
     with np.errstate(all="ignore"):
         right = hurwitz_slope(order, np.where(mirrored, 0.0, s), 1.0)
@@ -82,11 +84,14 @@ def zeta_slope_by_offset(y, order, s, q):
 
 elementwise(zeta_by_exponent, None, lambda y, order, s, q: zeta_by_exponent(order + 1, s, q), zeta_slope_by_offset)
 elementwise(riemann_slope, None, lambda y, order, s: riemann_slope(order + 1, s))
+facts(zeta_by_exponent, body=zeta_by_exponent.__wrapped__)
+facts(riemann_slope, body=riemann_slope.__wrapped__)
 elementwise(
     "scipy.special._ufuncs._zeta",  # called by zeta with two operands
     lambda y, s, q: zeta_by_exponent(1, s, q),
     lambda y, s, q: -s * sp.zeta(s + 1, q),
     domain=((1.5, 4.0), (0.1, 4.0)),
+    replayed=True,
 ).name = "scipy.special.zeta"
-elementwise("scipy.special._ufuncs._riemann_zeta", lambda y, s: riemann_slope(1, s))
-elementwise("scipy.special.zetac", lambda y, s: riemann_slope(1, s))
+elementwise("scipy.special._ufuncs._riemann_zeta", lambda y, s: riemann_slope(1, s), replayed=True)
+elementwise("scipy.special.zetac", lambda y, s: riemann_slope(1, s), replayed=True)

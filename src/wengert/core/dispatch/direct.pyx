@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Direct path of ordinary NumPy calls: float64 operands of one outermost derivative, and plain options.
+"""Direct path of ordinary NumPy calls: float64 and complex operands of one outermost derivative, and plain options.
 
 Most calls of eager code have this form.
 For these calls `recorded` gives the result of `dispatch.function` without the steps that cannot apply: weakly typed
-floats, subclasses, other dtypes, complex values, nested levels, ``out=``. In a recording for replay, it handles
+floats, subclasses, other dtypes, nested levels, ``out=``. In a recording for replay, it handles
 functions with a rule for each differentiable argument, and those that move elements.
 Which functions and options qualify is read from the registry row once and cached in its column `route`.
 """
@@ -16,7 +16,7 @@ import numpy as np
 
 cimport wengert.core.operands.var as var  # this form lets Cython track the dependency
 from wengert.core.operands.var cimport ArrayVar, ScalarDual, ScalarVar, active_level, array_var
-from wengert.core.tape.memory cimport FORWARD, NESTED, Level, is_double, view_descriptor
+from wengert.core.tape.memory cimport FORWARD, NESTED, REVERSE, Level, is_double, view_descriptor
 from wengert.core.tape.tape cimport CALL, REARRANGE, Node, Tape, kept_constant, new_node
 
 from wengert import registry
@@ -27,6 +27,7 @@ from wengert.features import parameters_of as signature
 
 cdef dict rows = registry.rows
 cdef type ndarray = np.ndarray, float64 = np.float64
+cdef type complex128 = np.complex128
 cdef object np_ndim = np.ndim, np_shape = np.shape, np_sum = np.sum
 
 #: functions whose calls always need a step of `dispatch.function`; set by `dispatch`
@@ -115,6 +116,17 @@ cdef class Operands:
     cdef list sources           # (position, item, buffer, view, slot)
     cdef bint has_constant      # an argument is a plain array
     cdef bint has_names         # as in `Route`
+    cdef bint takes_complex     # the rule may support complex operands
+    cdef bint has_complex       # an argument is complex
+
+    cdef bint allows(self, cnp.ndarray x) except -1:
+        """Return whether an array may be an operand."""
+        if is_double(x):
+            return True
+        if self.takes_complex and is_complex(x):
+            self.has_complex = True
+            return True
+        return False
 
     cdef object take(self, int position, int item, object x, bint differentiable, object number):
         """Return the plain value of an argument, noting a traced one; None if the call needs the general path."""
@@ -122,7 +134,7 @@ cdef class Operands:
         cdef Level own
         if type(x) is ArrayVar:
             array = <ArrayVar>x
-            if array.scalar or not is_double(array.v):
+            if array.scalar or not self.allows(array.v):
                 return None
             if array.buffer.level is None:
                 self.has_constant = True
@@ -141,9 +153,12 @@ cdef class Operands:
         elif type(x) is ndarray:
             self.has_constant = True
             if differentiable:
-                return x if is_double(<cnp.ndarray>x) else None
+                return x if self.allows(<cnp.ndarray>x) else None
             return x if cnp.PyArray_ISNUMBER(<cnp.ndarray>x) or cnp.PyArray_ISBOOL(<cnp.ndarray>x) else None
         elif differentiable:
+            if type(x) is complex and self.takes_complex:
+                self.has_complex = True
+                return x                        # its operators may round differently from those of complex128
             return number(x) if type(x) is float or type(x) is int or type(x) is float64 else None
         else:
             return None
@@ -213,6 +228,7 @@ cpdef object recorded(fun, args, dict kwargs, compute=None):
     operands = Operands.__new__(Operands)
     operands.sources = []
     operands.has_names = route.has_names
+    operands.takes_complex = route.kind == ELEMENTWISE or route.kind == STRUCTURAL
     values = []
     number = float64 if route.kind == ELEMENTWISE else float
     for i in range(n):
@@ -239,6 +255,8 @@ cpdef object recorded(fun, args, dict kwargs, compute=None):
         values.append(value)
     if operands.level is None:
         return NotImplemented
+    if operands.has_complex and not keeps_complex(row, operands):
+        return NotImplemented
     if route.kind == COMPOSED:
         if row.replayed and (y := repeated.replayed(row, fun, args, kwargs)) is not NotImplemented:
             return y
@@ -256,9 +274,32 @@ cpdef object recorded(fun, args, dict kwargs, compute=None):
     else:
         y = (compute or fun)(*values, **kwargs)
     if type(y) is not float64 and not (type(y) is ndarray and is_double(<cnp.ndarray>y)):
-        return NotImplemented
+        if type(y) is complex:
+            y = complex128(y)
+        if not (type(y) is complex128 or (type(y) is ndarray and is_complex(<cnp.ndarray>y))):
+            return NotImplemented
+        if not (operands.takes_complex and keeps_complex(row, operands)):
+            return NotImplemented
+        if route.kind == ELEMENTWISE:
+            values = [complex128(x) if type(args[i]) is float else x for i, x in enumerate(values)]
+    elif operands.has_complex:
+        if row.on_complex is True:
+            return NotImplemented               # the general path raises
+        var.note_complex(operands.level)
     return finished((compute or fun) if operands.level.recording else fun, row, route, operands, <tuple>args, values,
                     kwargs, y)
+
+
+cdef bint keeps_complex(row, Operands operands) except -1:
+    """Return whether a call with complex operands or a complex result can be recorded."""
+    if operands.level.kind != REVERSE or operands.level.recording:
+        return False
+    return bool(row.on_complex or row.adjoints)
+
+
+cdef bint is_complex(cnp.ndarray x):
+    """Return whether `x` is a complex128 array in native byte order, aligned."""
+    return cnp.PyArray_TYPE(x) == cnp.NPY_CDOUBLE and cnp.PyArray_ISBEHAVED_RO(x)
 
 
 cdef object finished(compute, row, Route route, Operands operands, tuple args, list values, dict kwargs, y):

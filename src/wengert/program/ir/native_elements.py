@@ -12,6 +12,7 @@ from wengert.program.ir import access
 from wengert.program.ir.call import Operand
 from wengert.program.ir.native_operands import (
     BOOL,
+    COMPLEX,
     DOUBLE,
     FUNCTION,
     INT,
@@ -52,7 +53,7 @@ def ufunc_call(fun, call, given, dtype, shape):
     operands = [packed(given, x, t, shape) for x, t in zip(call.args, signature)]
     n, steps = math.prod(shape), [t.itemsize for t in signature]
     params = 0, 1, 1, 0, n, *steps
-    return NativeCall("loop", (*operands,), params, dtype, loop=(fun, signature), work=FUNCTION * n)
+    return NativeCall("loop", (*operands,), params, dtype, loops=((fun, signature),), work=FUNCTION * n)
 
 
 @functools.lru_cache(1000)
@@ -75,7 +76,7 @@ def conversion(call, given, dtype, shape):
     if dtype != to or found == dtype or dtype not in (INT, DOUBLE):
         return None
     loop, steps = (np.positive, (dtype, dtype)), (dtype.itemsize, dtype.itemsize)
-    return NativeCall("loop", (packed(given, x, dtype, shape),), (0, 1, 1, 0, n, *steps), dtype, loop=loop, work=n)
+    return NativeCall("loop", (packed(given, x, dtype, shape),), (0, 1, 1, 0, n, *steps), dtype, loops=(loop,), work=n)
 
 
 # ---------------------------------------------------------------------------------------------- rows of an array
@@ -97,6 +98,8 @@ def _fold(number, first):
         initial = options.get("initial")
         if number == _ADD and dtype == INT:
             return _logical(_COUNT)(call, given, dtype, shape)
+        if number == _ADD and dtype == COMPLEX and initial is None:
+            return _complex_fold(given, options["a"], options.get("axis"), number, dtype)
         if type(initial) not in (type(None), int, float, np.float64):
             return None
         operand, _, rows, n = rows_of(given, options["a"], options.get("axis"))
@@ -108,8 +111,15 @@ def _fold(number, first):
     return rule
 
 
+def _complex_fold(given, argument, axis, number, dtype):
+    operand, _, rows, n = rows_of(given, argument, axis, COMPLEX)
+    return NativeCall("complex fold", (operand,), (rows, n, number), dtype, work=FUNCTION * rows * n)
+
+
 def _size(call, given, dtype, shape):
     options = options_of(call, "x", "axis")
+    if given(options["x"])[0] == COMPLEX:
+        return _complex_fold(given, options["x"], options["axis"], _LARGEST, dtype)
     operand, _, rows, n = rows_of(given, options["x"], options["axis"])
     return NativeCall("fold", (operand,), (rows, n, _LARGEST, bits(0.0)), work=2 * PRODUCT * rows * n)
 
@@ -264,7 +274,7 @@ def _clip(call, given, dtype, shape):
     operands = [packed(given, options[key], dtype, shape) for key in ("a", "a_min", "a_max")]
     n = math.prod(shape)
     params = 0, 1, 1, 0, n, *[dtype.itemsize] * 4
-    return NativeCall("loop", (*operands,), params, dtype, loop=(fun, (dtype,) * 4), work=PRODUCT * n)
+    return NativeCall("loop", (*operands,), params, dtype, loops=((fun, (dtype,) * 4),), work=PRODUCT * n)
 
 
 def _all_close(call, given, dtype, shape):

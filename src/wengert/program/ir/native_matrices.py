@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 
 import numpy as np
 
-from wengert.features import lapack_loop
+from wengert.features import eig_is_complex, lapack_loop
 from wengert.program.ir import access
+from wengert.program.ir.ir import c_strides
 from wengert.program.ir.native_operands import (
     COMPLEX,
     DOUBLE,
@@ -117,9 +119,9 @@ def _label_steps(word, shape, order):
 # ---------------------------------------------------------------------------------------------- linear algebra
 
 
-def _matrices(given, argument):
+def _matrices(given, argument, dtype=DOUBLE):
     """Return an operand that is a stack of small square matrices, their number, and their order."""
-    operand = packed(given, argument, DOUBLE)
+    operand = packed(given, argument, dtype)
     if len(operand.shape) < 2 or operand.shape[-1] != operand.shape[-2] or not 0 < operand.shape[-1] <= MAX_ORDER:
         raise Unsupported
     return operand, math.prod(operand.shape[:-2]), operand.shape[-1]
@@ -175,13 +177,28 @@ def _cholesky_adjoint(call, given, dtype, shape):
 def _qr(call, given, dtype, shape):
     options = options_of(call, "a", "mode")
     operand = packed(given, options["a"], DOUBLE)
-    if len(operand.shape) != 2 or not 0 < max(operand.shape) <= MAX_ORDER or not min(operand.shape):
+    if not _is_small_matrix(operand) or options["mode"] not in ("reduced", "complete"):
         return None
     m, n = operand.shape
     width = m if options["mode"] == "complete" else min(m, n)
-    if options["mode"] not in ("reduced", "complete"):
-        return None
     return NativeCall("qr", (operand,), (m, n, width), spare=m * n + n + m, work=_cubes(1, max(m, n), 4.0))
+
+
+def _qr_by_loops(call, given, dtype, shape):
+    found = _qr(call, given, dtype, shape)
+    if found is None:
+        return None
+    m, n, width = found.params
+    reflectors = lapack_loop("qr_r_raw") or lapack_loop("qr_r_raw_m" if m <= n else "qr_r_raw_n")
+    factor = lapack_loop("qr_complete" if width > min(m, n) else "qr_reduced")
+    if any(fun is None or f"{types}->d" not in fun.types for fun, types in ((reflectors, "d"), (factor, "dd"))):
+        return None
+    matrix, scales = (m, n), (min(m, n),)
+    first = _loop_layout(reflectors, (matrix, scales), (DOUBLE,) * 2)
+    second = _loop_layout(factor, (matrix, scales, (m, width)), (DOUBLE,) * 3)
+    params = m, n, width, len(first[0]), len(first[1]), len(second[0]), *first[0], *first[1], *second[0], *second[1]
+    loops = (reflectors, (DOUBLE,) * 2), (factor, (DOUBLE,) * 3)
+    return found._replace(kernel="qr by loops", params=params, loops=loops, work=2000.0 + found.work)
 
 
 def _is_small_matrix(operand):
@@ -189,21 +206,30 @@ def _is_small_matrix(operand):
     return len(operand.shape) == 2 and 0 < min(operand.shape) <= max(operand.shape) <= MAX_ORDER
 
 
-def _linalg_loop(name, operand, sizes, results):
+def _linalg_loop(name, operand, results, dtype=DOUBLE):
     """Run NumPy's own loop on one matrix, because the signs of singular vectors depend on the algorithm.
 
-    `sizes` are the dimensions in the loop's signature, `results` the shapes of its results, which share one array.
+    `results` are the shapes of its results, which share one array of `dtype`.
     """
     fun = lapack_loop(name)
-    if fun is None or f"d->{'d' * len(results)}" not in fun.types:
+    if fun is None or f"{operand.dtype.char}->{dtype.char * len(results)}" not in fun.types:
         return None
     counts = [*map(math.prod, results)]
-    offsets = [8 * sum(counts[:k]) for k in range(len(counts))]
-    inner = [(shape[1], 1) if len(shape) == 2 else (1,) * len(shape) for shape in (operand.shape, *results)]
-    steps = [8 * d for lengths in inner for d in lengths]
-    params = 1, len(results), 1 + len(sizes), *offsets, 1, *sizes, *[0] * (1 + len(results)), *steps
-    loop = fun, (DOUBLE,) * (1 + len(results))
-    return NativeCall("loop", (operand,), params, loop=loop, work=1000.0 + _cubes(1, max(sizes), 20.0))
+    offsets = [dtype.itemsize * sum(counts[:k]) for k in range(len(counts))]
+    dtypes = operand.dtype, *[dtype] * len(results)
+    dims, steps = _loop_layout(fun, (operand.shape, *results), dtypes)
+    params = 1, len(results), len(dims), *offsets, *dims, *steps
+    work = 1000.0 + _cubes(1, max(operand.shape), 20.0)
+    return NativeCall("loop", (operand,), params, dtype, loops=((fun, dtypes),), work=work)
+
+
+def _loop_layout(fun, shapes, dtypes):
+    """Return dimensions and steps for one call of a generalised ufunc on arrays in C order."""
+    sizes: dict = {}
+    for labels, shape in zip(re.findall(r"\((.*?)\)", fun.signature), shapes):
+        sizes.update(zip(labels.replace(" ", "").split(","), shape))
+    steps = [step for shape, dtype in zip(shapes, dtypes) for step in c_strides(shape, dtype.itemsize)]
+    return (1, *sizes.values()), (*[0] * len(shapes), *steps)
 
 
 def _solve_by_loop(call, given, dtype, shape):
@@ -217,18 +243,41 @@ def _solve_by_loop(call, given, dtype, shape):
         return None
     steps = 8 * n, 8, *((8,) if len(shape) == 1 else (8 * shape[1], 8)) * 2
     params = 1, 1, 1 + len(shape), 0, 1, *shape, *[0] * 3, *steps
-    return NativeCall("loop", (operand, right), params, loop=(fun, (DOUBLE,) * 3), work=1000.0 + _cubes(1, n))
+    loops = ((fun, (DOUBLE,) * 3),)
+    return NativeCall("loop", (operand, right), params, loops=loops, work=1000.0 + _cubes(1, n))
 
 
 def _matrix_by_loop(name, to_scalar=False):
     def rule(call, given, dtype, shape):
         options = options_of(call, "a", "upper")
-        operand, _, n = _matrices(given, options["a"])
+        operand, _, n = _matrices(given, options["a"], dtype)
         upper = options.get("upper", False)
         if len(operand.shape) != 2 or type(upper) is not bool:
             return None
         word = name if name != "cholesky" else "cholesky_up" if upper else "cholesky_lo"
-        return _linalg_loop(word, operand, (n,), [() if to_scalar else (n, n)])
+        return _linalg_loop(word, operand, [() if to_scalar else (n, n)], dtype)
+
+    return rule
+
+
+def _inverse(call, given, dtype, shape):
+    return (_INVERSE_BY_LOOP if dtype == COMPLEX else _OWN_INVERSE)(call, given, dtype, shape)
+
+
+def _eig(with_vectors):
+    def rule(call, given, dtype, shape):
+        a = options_of(call, "a")["a"]
+        kind = given(a)[0]
+        operand, _, n = _matrices(given, a, COMPLEX if kind == COMPLEX else DOUBLE)
+        if len(operand.shape) != 2 or dtype != COMPLEX:
+            return None
+        name, results = ("eig", [(n,), (n, n)]) if with_vectors else ("eigvals", [(n,)])
+        found = _linalg_loop(name, operand, results, COMPLEX)
+        if found is None:
+            return None
+        may_be_real = operand.dtype == DOUBLE and not eig_is_complex()
+        params = n * n * operand.dtype.itemsize // 8, n if may_be_real else 0, *found.params
+        return found._replace(kernel="eigen", params=params, work=2 * found.work)
 
     return rule
 
@@ -241,8 +290,8 @@ def _eigh(with_vectors):
         if triangle is None or len(operand.shape) != 2:
             return None
         if not with_vectors:
-            return _linalg_loop(f"eigvalsh_{triangle}", operand, (n,), [(n,)])
-        return _linalg_loop(f"eigh_{triangle}", operand, (n,), [(n,), (n, n)])
+            return _linalg_loop(f"eigvalsh_{triangle}", operand, [(n,)])
+        return _linalg_loop(f"eigh_{triangle}", operand, [(n,), (n, n)])
 
     return rule
 
@@ -254,8 +303,8 @@ def _svd(call, given, dtype, shape):
         return None
     (m, n), k = operand.shape, min(operand.shape)
     if options["full_matrices"]:
-        return _linalg_loop("svd_f", operand, (m, n, k), [(m, m), (k,), (n, n)])
-    return _linalg_loop("svd_s", operand, (m, n, k), [(m, k), (k,), (k, n)])
+        return _linalg_loop("svd_f", operand, [(m, m), (k,), (n, n)])
+    return _linalg_loop("svd_s", operand, [(m, k), (k,), (k, n)])
 
 
 def _lstsq(call, given, dtype, shape):
@@ -277,7 +326,8 @@ def _lstsq(call, given, dtype, shape):
     params = n, m, sides, count > 0, 1, m, n, sides, k, *[0] * 7, *steps
     loop = fun, (*[DOUBLE] * 5, np.dtype(np.intc), DOUBLE)
     operands = a, b, Packed(np.array(rcond), DOUBLE, ())
-    return NativeCall("lstsq", operands, params, spare=sides, loop=loop, work=4000.0 + _cubes(1, max(k, sides), 20.0))
+    work = 4000.0 + _cubes(1, max(k, sides), 20.0)
+    return NativeCall("lstsq", operands, params, spare=sides, loops=(loop,), work=work)
 
 
 def _pinv(call, given, dtype, shape):
@@ -299,14 +349,15 @@ def _pinv(call, given, dtype, shape):
     params = m, n, 1, m, n, k, *[0] * 4, *[8 * d for d in (n, 1, k, 1, 1, n, 1)]
     operands = operand, Packed(np.array(float(rcond)), DOUBLE, ())
     work = 1000.0 + _cubes(1, max(m, n), 20.0)
-    return NativeCall("pinv", operands, params, spare=k * (m + n + 1), loop=(fun, (DOUBLE,) * 4), work=work)
+    loops = ((fun, (DOUBLE,) * 4),)
+    return NativeCall("pinv", operands, params, spare=k * (m + n + 1), loops=loops, work=work)
 
 
 def _svdvals(call, given, dtype, shape):
     operand = packed(given, *options_of(call, "x").values(), DOUBLE)
     if not _is_small_matrix(operand):
         return None
-    return _linalg_loop("svd", operand, (*operand.shape, min(operand.shape)), [(min(operand.shape),)])
+    return _linalg_loop("svd", operand, [(min(operand.shape),)])
 
 
 _TRIANGLES = {"L": "lo", "U": "up", "l": "lo", "u": "up"}
@@ -339,7 +390,7 @@ def _transform(name):
         params = (0, 1, 3, 0, rows, own, count, step_in * own, 0, step_out * count, step_in, step_out)
         operands = operand, Packed(np.array(factor), DOUBLE, ())
         work = 300.0 + PRODUCT * rows * length * math.log2(length + 1) * 4
-        return NativeCall("loop", operands, params, dtype, (*others, axis), loop=(fun, signature), work=work)
+        return NativeCall("loop", operands, params, dtype, (*others, axis), loops=((fun, signature),), work=work)
 
     return rule
 
@@ -348,10 +399,13 @@ def _fourier(name):
     return getattr(getattr(np.fft, "_pocketfft_umath", None), name, None)  # private, so it may disappear
 
 
+_OWN_INVERSE, _INVERSE_BY_LOOP = _matrixwise("inverse"), _matrix_by_loop("inv")
+
 #: rules by NumPy's own loops, for exact programs
 EXACT_RULES: dict[str, Callable] = {
     "solve": _solve_by_loop,
-    "inverse": _matrix_by_loop("inv"),
+    "inverse": _INVERSE_BY_LOOP,
+    "qr": _qr_by_loops,
     "determinant": _matrix_by_loop("det", to_scalar=True),
     "cholesky": _matrix_by_loop("cholesky"),
 }
@@ -363,7 +417,7 @@ RULES: dict[str, Callable] = {
     "convolve": _convolution(False),
     "correlate": _convolution(True),
     "solve": _solve,
-    "inverse": _matrixwise("inverse"),
+    "inverse": _inverse,
     "determinant": _matrixwise("determinant", 0),
     "log determinant": _matrixwise("determinant", 1),
     "cholesky": _cholesky,
@@ -372,6 +426,8 @@ RULES: dict[str, Callable] = {
     "qr": _qr,
     "eigh": _eigh(True),
     "eigvalsh": _eigh(False),
+    "eig": _eig(True),
+    "eigvals": _eig(False),
     "svd": _svd,
     "svdvals": _svdvals,
     "lstsq": _lstsq,

@@ -48,7 +48,7 @@ class NativeCall(NamedTuple):
     dtype: np.dtype = DOUBLE
     axes: tuple | None = None  # the order of the result's axes in which the kernel writes
     spare: int = 0  # scratch memory for the kernel, in doubles
-    loop: tuple | None = None  # ufunc and signature, for the kernel "loop"
+    loops: tuple = ()  # ufuncs, with the dtypes of their inner loops that the kernel runs
     is_strided: bool = False  # whether operands are read in place, with their strides as parameters
     work: float = 0.0  # nanoseconds, without packing
 

@@ -40,6 +40,7 @@ from wengert.program.ir.opcodes import Op
 from wengert.program.passes import (
     batching,
     expand_dots,
+    inline_calls,
     join_dots,
     join_products,
     loop_recovery,
@@ -281,6 +282,11 @@ def _unroll_short_loops(code, run):
     return run._scalars
 
 
+def _inline_calls(code, state):
+    simplified = lambda body: body if state.options.exact else run("trace", body, state.options).code
+    return inline_calls.inline_calls(code, state.options.exact, simplified)
+
+
 def _fuse_stencils(code, run):
     return stencil_fusion.fuse_stencils(code, run.options.is_compiled or run.stage == "llvm", run.options.runs)
 
@@ -340,6 +346,11 @@ PASSES: tuple[Pass, ...] = (
         "Muchnick (1997), Advanced compiler design and implementation, section 17.4.3", applies=_unrolls,
     ),
     Pass("scalarise", _scalarise_calls, ("run", "loop body"), *_SCALARISE, applies=_finds_loops),
+    Pass(
+        "inline_calls", _inline_calls, ("run", "run batch", "loop body"),
+        "calls of functions in array code inlined",
+        "Muchnick (1997), Advanced compiler design and implementation, chapter 15", True,
+    ),
     Pass(
         "vectorise", _vectorise, ("value", "loop body"),
         "SLP vectorisation of isomorphic scalar code",

@@ -157,4 +157,4 @@ class Parts:
         if len(self.shapes) == 1:
             return [y]
         spans = zip(self.ends, self.ends[1:], self.shapes)
-        return [np.reshape(y[first:last], shape) if shape else y[first] for first, last, shape in spans]
+        return [y[first:last].reshape(shape) if shape else y[first] for first, last, shape in spans]

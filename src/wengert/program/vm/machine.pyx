@@ -83,6 +83,10 @@ cdef extern from "vm_loops.h" nogil:
         const Py_ssize_t *strides
         Py_ssize_t size, bytes
 
+    ctypedef struct wg_inner_loop:
+        loop_function run
+        void *data
+
     ctypedef struct wg_native:
         wg_kernel run
         const int64_t *params
@@ -90,8 +94,7 @@ cdef extern from "vm_loops.h" nogil:
         const wg_operand *operands
         wg_operand result
         Py_ssize_t spare
-        loop_function loop
-        void *data
+        wg_inner_loop loops[2]
 
     ctypedef struct wg_named_kernel:
         const char *name

@@ -96,16 +96,56 @@ int wg_call_native(const wg_native *call, double *slots, char **where, char *mem
 /* ---- NumPy's own loops. Parameters: whether the loop reports errors by FE_INVALID, number of results, number of
  * dimensions, then the offsets of the results in bytes, the dimensions and the steps. */
 
-static WG_KERNEL(wg_loop_of_ufunc) {
-    const int64_t *p = call->params;
+static void wg_loop(const wg_native *call, int k, char **args, const int64_t *dims, const int64_t *steps) {
+    call->loops[k].run(args, (const ptrdiff_t *)dims, (const ptrdiff_t *)steps, call->loops[k].data);
+}
+
+static int wg_run_loop(const wg_native *call, const int64_t *p, char **in, char *out) {
     const int results = (int)p[1], dims = (int)p[2];
     char *args[WG_MAX_OPERANDS + 4];
     int k;
     for (k = 0; k < call->count; k++) args[k] = in[k];
     for (k = 0; k < results; k++) args[call->count + k] = out + p[3 + k];
     if (p[0]) feclearexcept(FE_INVALID);
-    call->loop(args, (const ptrdiff_t *)(p + 3 + results), (const ptrdiff_t *)(p + 3 + results + dims), call->data);
+    wg_loop(call, 0, args, p + 3 + results, p + 3 + results + dims);
     return p[0] && fetestexcept(FE_INVALID) != 0;
+}
+
+static WG_KERNEL(wg_loop_of_ufunc) {
+    return wg_run_loop(call, call->params, in, out);
+}
+
+/* Eigenvalues of a general matrix, and then its eigenvectors if requested. Parameters: doubles in the matrix; order if
+ * NumPy returns real arrays where all eigenvalues are real, else 0; then those of `wg_run_loop`.
+ * Declines elements that are not finite, and eigenvalues that NumPy would return as real ones. */
+static WG_KERNEL(wg_eigen) {
+    const int64_t *p = call->params;
+    const double *a = (const double *)in[0], *w = (const double *)out;
+    int64_t i;
+    for (i = 0; i < p[0]; i++)
+        if (!(fabs(a[i]) < INFINITY)) return 1;
+    if (wg_run_loop(call, p + 2, in, out)) return 1;
+    for (i = 0; i < p[1]; i++)
+        if (w[2 * i + 1] != 0.0) return 0;
+    return p[1] > 0;
+}
+
+/* QR factorisation by NumPy's two loops, for the reflectors and for Q; Q (m, width) and then R (width, n).
+ * Parameters: m, n, width, lengths of the next three items; dimensions and steps of the first loop, and of the second. */
+static WG_KERNEL(wg_qr_by_loops) {
+    const int64_t *p = call->params, *dims = p + 6, m = p[0], n = p[1], width = p[2];
+    double *a = (double *)spare, *tau = a + m * n, *r = (double *)out + m * width;
+    char *args[3] = {spare, (char *)tau, out};
+    int64_t i, j;
+    memcpy(a, in[0], (size_t)(m * n) * sizeof(double));
+    feclearexcept(FE_INVALID);
+    wg_loop(call, 0, args, dims, dims + p[3]);
+    if (fetestexcept(FE_INVALID)) return 1;
+    dims += p[3] + p[4];
+    wg_loop(call, 1, args, dims, dims + p[5]);
+    for (i = 0; i < width; i++)
+        for (j = 0; j < n; j++) r[i * n + j] = j < i ? 0.0 : a[i * n + j];
+    return fetestexcept(FE_INVALID) != 0;
 }
 
 /* Least squares by NumPy's loop. Parameters: unknowns, equations, right-hand sides, whether to return sums of squared
@@ -118,7 +158,7 @@ static WG_KERNEL(wg_lstsq) {
     int rank = 0;
     char *args[7] = {in[0], in[1], in[2], (char *)(y + 1), p[3] ? (char *)(s + values) : spare, (char *)&rank, (char *)s};
     feclearexcept(FE_INVALID);
-    call->loop(args, (const ptrdiff_t *)(p + 4), (const ptrdiff_t *)(p + 9), call->data);
+    wg_loop(call, 0, args, p + 4, p + 9);
     y[0] = rank;
     return fetestexcept(FE_INVALID) != 0 || (rank == unknowns && equations > unknowns) != (p[3] != 0);
 }
@@ -131,7 +171,7 @@ static WG_KERNEL(wg_pinv) {
     char *args[4] = {in[0], (char *)u, (char *)s, (char *)vt};
     int64_t i, j, l;
     feclearexcept(FE_INVALID);
-    call->loop(args, (const ptrdiff_t *)(p + 2), (const ptrdiff_t *)(p + 6), call->data);
+    wg_loop(call, 0, args, p + 2, p + 6);
     if (fetestexcept(FE_INVALID)) return 1;
     largest = s[0]; /* in descending order */
     for (l = 0; l < k; l++) {
@@ -198,6 +238,28 @@ static WG_KERNEL(wg_fold) {
         default: WG_FOLD_BY(s * x[j])
         }
         y[i] = op == WG_F_MEAN ? s / (double)n : op == WG_F_LENGTH ? sqrt(s) : s;
+    }
+    return 0;
+}
+
+/* Sums of complex numbers, or their largest absolute values. */
+static WG_KERNEL(wg_complex_fold) {
+    const int64_t rows = call->params[0], n = call->params[1], op = call->params[2];
+    const double *x = (const double *)in[0];
+    double *y = (double *)out;
+    int64_t i, j;
+    for (i = 0; i < rows; i++, x += 2 * n) {
+        double s = 0.0, imag = 0.0;
+        for (j = 0; j < n; j++) {
+            const double length = op == WG_F_ADD ? 0.0 : hypot(x[2 * j], x[2 * j + 1]);
+            if (op == WG_F_ADD) {
+                s += x[2 * j];
+                imag += x[2 * j + 1];
+            } else
+                s = s >= length || s != s ? s : length;
+        }
+        *y++ = s;
+        if (op == WG_F_ADD) *y++ = imag;
     }
     return 0;
 }
@@ -584,7 +646,7 @@ static WG_KERNEL(wg_contract) {
 }
 
 const wg_named_kernel wg_named_kernels[] = {
-    {"loop", wg_loop_of_ufunc}, {"lstsq", wg_lstsq}, {"pinv", wg_pinv}, {"truncate", wg_truncate}, {"count", wg_count}, {"fold", wg_fold}, {"accumulate", wg_accumulate},
+    {"loop", wg_loop_of_ufunc}, {"eigen", wg_eigen}, {"qr by loops", wg_qr_by_loops}, {"lstsq", wg_lstsq}, {"pinv", wg_pinv}, {"truncate", wg_truncate}, {"count", wg_count}, {"fold", wg_fold}, {"complex fold", wg_complex_fold}, {"accumulate", wg_accumulate},
     {"argsort", wg_argsort}, {"quantile", wg_quantile}, {"interp", wg_interp}, {"elementwise", wg_elementwise},
     {"all close", wg_all_close}, {"difference", wg_difference}, {"sort", wg_sort}, {"median", wg_median}, {"argmax", wg_argmax}, {"search", wg_search},
     {"take", wg_take}, {"rearrange", wg_rearrange}, {"copy", wg_copy}, {"bincount", wg_bincount}, {"select", wg_select},

@@ -27,15 +27,20 @@ typedef struct {
 struct wg_native;
 typedef int (*wg_kernel)(const struct wg_native *call, char **in, char *out, char *spare);
 
+/* Inner loop of a ufunc. */
+typedef struct {
+    void (*run)(char **args, const ptrdiff_t *dims, const ptrdiff_t *steps, void *data);
+    void *data;
+} wg_inner_loop;
+
 typedef struct wg_native {
     wg_kernel run;
     const int64_t *params;
     int count;
     const wg_operand *operands;
     wg_operand result;
-    ptrdiff_t spare;     /* offset of the kernel's own memory behind the packed operands */
-    void (*loop)(char **args, const ptrdiff_t *dims, const ptrdiff_t *steps, void *data); /* ufunc loop */
-    void *data;
+    ptrdiff_t spare; /* offset of the kernel's own memory behind the packed operands */
+    wg_inner_loop loops[2];
 } wg_native;
 
 typedef struct {

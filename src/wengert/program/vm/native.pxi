@@ -28,7 +28,7 @@ cdef dict NATIVE_KERNELS = kernels_by_name()
 #: kernels that only move, compare or count elements, without rounding, add them in NumPy's order, or run its loop
 cdef frozenset EXACT_KERNELS = frozenset({
     "rearrange", "take", "copy", "equals", "select", "count", "sort", "argsort", "argmax", "search", "bincount",
-    "accumulate", "lstsq"})
+    "accumulate", "lstsq", "eigen", "qr by loops"})
 #: functions whose results IEEE 754 defines, of complex numbers and of others
 cdef frozenset EXACT_COMPLEX = frozenset({np.positive, np.negative, np.conjugate, np.add, np.subtract})
 cdef frozenset EXACT_FUNCTIONS = EXACT_COMPLEX | {
@@ -42,7 +42,7 @@ cdef bint keeps_bits(found) except -1:
     Other loops of NumPy over elements may depend on strides, which kernels change.
     """
     if found.kernel == "loop":
-        fun, types = found.loop
+        fun, types = found.loops[0]
         if fun.signature is not None or found.dtype == BOOL or getattr(np, fun.__name__, None) is not fun:
             return True
         return fun in (EXACT_COMPLEX if any([dtype.kind == "c" for dtype in types]) else EXACT_FUNCTIONS)
@@ -101,7 +101,7 @@ cdef object matrix_product(Lowering low, Py_ssize_t i, call):
     operands = [Packed(argument if constant is None else constant.reshape(shape), FLOAT, shape)
                 for argument, (_, constant, shape, _) in zip(call.args, (left, right))]
     return NativeCall("loop", (*operands,), (0, 1, 4, 0, 1, m, k, n, *[8 * step for step in steps]), FLOAT,
-                      loop=(np.matmul, (FLOAT,) * 3), is_strided=True, work=PRODUCT * m * k * n)
+                      loops=((np.matmul, (FLOAT,) * 3),), is_strided=True, work=PRODUCT * m * k * n)
 
 
 cdef bint is_native_function(Lowering low, Py_ssize_t i) except -1:
@@ -212,8 +212,8 @@ cdef const wg_native *keep_native(Machine vm, found, list operands, result) exce
         native.result.is_packed, native.result.array = True, -1
     native.spare = size
     vm.native_bytes = max(vm.native_bytes, size + 8 * <Py_ssize_t>found.spare)
-    if found.loop is not None:
-        find_loop(native, found.loop[0], found.loop[1])
+    for k in range(len(found.loops)):
+        find_loop(&native.loops[k], found.loops[k][0], found.loops[k][1])
     return native
 
 
@@ -229,7 +229,7 @@ cdef Py_ssize_t keep_operand(Machine vm, wg_operand *x, tuple given, Py_ssize_t 
     return x.bytes
 
 
-cdef int find_loop(wg_native *native, ufunc, tuple dtypes) except -1:
+cdef int find_loop(wg_inner_loop *loop, ufunc, tuple dtypes) except -1:
     """Set the inner loop of a ufunc for these dtypes."""
     cdef PyUFuncObject *u = <PyUFuncObject *><PyObject *>ufunc
     cdef bytes wanted = bytes([dtype.num for dtype in dtypes])
@@ -237,7 +237,7 @@ cdef int find_loop(wg_native *native, ufunc, tuple dtypes) except -1:
     cdef int i
     for i in range(u.ntypes):
         if memcmp(u.types + i * u.nargs, types, u.nargs) == 0:
-            native.loop = u.functions[i]
-            native.data = u.data[i] if u.data != NULL else NULL
+            loop.run = u.functions[i]
+            loop.data = u.data[i] if u.data != NULL else NULL
             return 0
     raise TypeError(f"{ufunc!r} has no loop for {dtypes}")

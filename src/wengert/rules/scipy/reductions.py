@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from wengert.registry import by_formula, composed, structural
+from wengert.registry import by_formula, composed, conjugated, facts, structural
+from wengert.rules import spectra
 from wengert.rules.composed import as_array, dispatched, locally_constant
 from wengert.rules.linalg import hermitian_read_transpose, packed, unpacked
 from wengert.rules.products import adjoint
 from wengert.rules.scipy.factorisations import as_complex, like, plain
-from wengert.rules.scipy.linalg import formula, la, unsupported
+from wengert.rules.scipy.linalg import la, unsupported
 
 # ---- LDL^T
 
@@ -140,7 +141,18 @@ def _null_space(A, rcond=None, overwrite_a=False, check_finite=True, lapack_driv
 eig_plain = plain(la.eig)
 
 
-@formula("eig")
+@dispatched
+def packed_eig(a):
+    """Return SciPy's own eigenvectors, since the signs of NumPy's may differ."""
+    return packed(*la.eig.__wrapped__(a))
+
+
+structural(packed_eig, spectra.eig_wrt_matrix, jvp=(spectra.eig_along_matrix,)).name = "scipy.linalg.eig"
+conjugated(packed_eig)
+facts(packed_eig, work="factorisation")
+
+
+@composed(la.eig, on_complex=True, replayed=False)
 def _eig(
     a,
     b=None,
@@ -151,22 +163,37 @@ def _eig(
     check_finite=True,
     homogeneous_eigvals=False,
 ):
-    a = as_array(a)
     if homogeneous_eigvals:
         raise unsupported("eig", "homogeneous_eigvals=", "leave it out")
+    a = as_array(a)
+    if b is not None or left or not right:
+        return other_eig(a, b, bool(left), bool(right))
+    w, v = unpacked(packed_eig(a), *spectra.eigh_shapes(a))
+    return w, np.real(v) if has_real_vectors(a, w) else v
+
+
+def has_real_vectors(a, w):
+    return a.dtype.kind != "c" and not np.any(w.imag)
+
+
+@dispatched
+def other_eig(a, b, left, right):
+    return la.eig.__wrapped__(a, b, left, right)
+
+
+def _other_eig(a, b, left, right):
     if b is not None:
         return _generalised(a, as_array(b), left, right)
     if not right and not left:
         return as_complex(np.linalg.eigvals(a))
-    w, v = np.linalg.eig(a)
-    is_real = a.dtype.kind != "c" and not np.any(w.imag)  # SciPy's vectors are real then
-    v = np.real(v) if is_real else v
-    if not left:
-        return as_complex(w), v
+    w, v = la.eig(a)
     w_left, u = np.linalg.eig(adjoint(a))
     u = u[:, order_of(np.conj(w_left), w)]
-    u = like(np.real(u) if is_real else u, eig_plain(1, a, None, True))
-    return (as_complex(w), u, v) if right else (as_complex(w), u)
+    u = like(np.real(u) if has_real_vectors(a, w) else u, eig_plain(1, a, None, True))
+    return (w, u, v) if right else (w, u)
+
+
+by_formula(other_eig, _other_eig, on_complex=True).name = "scipy.linalg.eig"
 
 
 def _generalised(a, b, left, right):
