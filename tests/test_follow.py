@@ -191,8 +191,33 @@ FEATURES = {
             def run(self, x): return filled(x, self.n)
         def fun(x):
             total = Model().run(x)
-            assert len(Meta.instances) == 1
+            assert [key is Model for key in Meta.instances] == [True]
             return total
+        """,
+    "metaclass that calls a method of the new object": """
+        class Meta(type):
+            def __call__(cls, *args, **options):
+                new = super().__call__(*args, **options)
+                new.prepare()
+                return new
+        class Base(metaclass=Meta):
+            def __init__(self, x): self.x = float(x)
+            def prepare(self): self.total = filled(self.x)
+        class Model(Base): pass
+        def fun(x): return Model(x).total
+        """,
+    "metaclass with a property that a class redefines": """
+        class Meta(type):
+            @property
+            def total(cls): return "of the class"
+        class Model(metaclass=Meta):
+            def __init__(self, x): self.x = x
+            def run(self): return filled(self.x)
+            @property
+            def total(self): return np.sum(np.ones(6) * self.x)
+        def fun(x):
+            assert Model.total == "of the class"
+            return (Model(x).run() + Model(x).total) / 2.0
         """,
     "class in a module reached through its package": """
         import other

@@ -46,6 +46,7 @@ from wengert.core.rebind.proxies import (
     ClassAttribute,
     ClassDescriptor,
     has_data_descriptor,
+    is_held_by_metaclass,
     is_mixin,
     leaf_of,
     make_proxy_class,
@@ -506,7 +507,9 @@ class Plan(Inspected):
         return [
             (name, value)
             for name, value in vars(cls).copy().items()
-            if id(value) in self.changed and (type(value) in METHOD_TYPES or type(value) in TABLES)
+            if id(value) in self.changed
+            and (type(value) in METHOD_TYPES or type(value) in TABLES)
+            and not is_held_by_metaclass(cls, name)
         ]
 
     def class_attributes(self, cls):
@@ -518,6 +521,7 @@ class Plan(Inspected):
             and kind not in METHOD_TYPES
             and not name.startswith("__")
             and (self.is_replaced_part(value) or is_held_live(value))
+            and not is_held_by_metaclass(cls, name)
         ]
 
     def is_replaced_part(self, value):

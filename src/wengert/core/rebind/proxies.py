@@ -6,8 +6,10 @@ object.  A proxy class is equal to its original as a key, and is pickled as its 
 
 import abc
 import copyreg
+import dis
 import functools
 import sys
+import types
 import weakref
 from _thread import get_ident  # `threading` takes 0.5 ms to import
 
@@ -16,17 +18,19 @@ from wengert.core.rebind.follow import (
     has_subclass_hook,
     holds_member_values,
     is_array_class,
+    is_followed_function,
     is_plain_object,
     slots_of,
 )
 from wengert.core.rebind.identity import Sharing, class_key, hash_of, is_same, refer, whole
 from wengert.core.rebind.registration import lookup, seen_as
-from wengert.core.rebind.rename import reads_for_use
+from wengert.core.rebind.rename import read, reads_for_use
 
 __all__ = [
     "ClassAttribute",
     "ClassDescriptor",
     "has_data_descriptor",
+    "is_held_by_metaclass",
     "is_mixin",
     "leaf_of",
     "make_proxy_class",
@@ -90,11 +94,29 @@ def _proxy_meta(meta):
     if meta is abc.ABCMeta:
         return _AbstractProxyMeta
     body = {"__new__": type.__new__, "__init__": lambda cls, *args: None}
-    if any("__call__" in vars(base) for base in meta.__mro__[: meta.__mro__.index(type)]):
-        # For example, a metaclass of singletons must see the original class.
-        body["__call__"] = _call_original
+    call = next(vars(base)["__call__"] for base in meta.__mro__ if "__call__" in vars(base))
+    if call is not type.__call__:
+        body["__call__"] = _calling(call) if _may_see_proxy(call) else _call_original
     above = dict.fromkeys(_proxy_meta(base) for base in meta.__bases__ if issubclass(base, type))
     return type(meta.__name__, (*above, meta), body)
+
+
+def _may_see_proxy(call):
+    """Return whether the `__call__` of a metaclass is followed and stores nothing, unlike that of singletons."""
+    if type(call) is not types.FunctionType or not is_followed_function(call):
+        return False
+    stores = dis.opmap["STORE_SUBSCR"] in call.__code__.co_code[::2]
+    return not (stores or read(call.__code__).stored or "setdefault" in call.__code__.co_names)
+
+
+def _calling(call):
+    """Return the `__call__` of a proxy metaclass: that of the metaclass, which makes an instance of the proxy class."""
+
+    def run(cls, *args, **options):
+        found = lookup.replaced(call)(cls, *args, **options)
+        return found if hasattr(type(found), "_wengert_original") else lookup.replaced(found)
+
+    return run
 
 
 def _call_original(cls, *args, **options):
@@ -381,6 +403,12 @@ def has_data_descriptor(cls, name):
     """Return whether the class controls access to the attribute by a data descriptor."""
     found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
     return hasattr(type(found), "__set__")
+
+
+def is_held_by_metaclass(cls, name):
+    """Return whether a data descriptor of the metaclass, such as a property, receives assignments to `cls.name`."""
+    kind = type(cls)
+    return kind is not type and has_data_descriptor(kind, name) and not hasattr(type, name)
 
 
 def original(value):
