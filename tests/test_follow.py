@@ -194,6 +194,39 @@ FEATURES = {
             assert [key is Model for key in Meta.instances] == [True]
             return total
         """,
+    "class in an attribute of an object that f makes": """
+        class Sum:
+            def __init__(self, x): self.x = x
+            def total(self): return filled(self.x)
+        class Model:
+            def __init__(self, kind): self.kind = kind
+            def run(self, x): return self.kind(x).total()
+            def drop(self):
+                del self.kind
+                return hasattr(self, "kind")
+        def fun(x):
+            model = Model(Sum)
+            total = model.run(x)
+            assert model.kind is Sum and vars(model) == {"kind": Sum} and not model.drop()
+            return total
+        """,
+    "class that a property returns": """
+        class Sum:
+            def __init__(self, x): self.x = x
+            def total(self): return filled(self.x)
+        class Model:
+            def __init__(self, kind): self.kind = kind
+            @property
+            def kind(self): return self._kind
+            @kind.setter
+            def kind(self, kind): self._kind = kind
+            def run(self, x): return self.kind(x).total()
+        def fun(x):
+            model = Model(None)
+            model.kind = Sum
+            assert model.kind is Sum
+            return model.run(x)
+        """,
     "metaclass that calls a method of the new object": """
         class Meta(type):
             def __call__(cls, *args, **options):

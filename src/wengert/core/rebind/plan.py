@@ -18,6 +18,7 @@ from wengert.core.rebind.follow import (
     assigned_cells,
     attribute_reads,
     attributes_of,
+    called_attributes,
     can_copy,
     contents_of,
     defaults_of,
@@ -31,10 +32,12 @@ from wengert.core.rebind.follow import (
     is_followed_object,
     is_module_namespace,
     is_part,
+    is_plain_object,
     module_reads,
     parts_of,
     py_func_of,
     reads_computed,
+    slots_of,
     space_of,
     tables_of,
     top_package,
@@ -43,8 +46,10 @@ from wengert.core.rebind.inspected import Inspected
 from wengert.core.rebind.modules import ModuleInUse, ModuleProxy, import_alias, module_proxy, proxied
 from wengert.core.rebind.new_arrays import wrapped_lines, wraps_results
 from wengert.core.rebind.proxies import (
+    CalledAttribute,
     ClassAttribute,
     ClassDescriptor,
+    called_property,
     has_data_descriptor,
     is_held_by_metaclass,
     is_mixin,
@@ -514,7 +519,9 @@ class Plan(Inspected):
 
     def class_attributes(self, cls):
         """Names and types of the descriptors for attributes of `cls` that are read live."""
-        return [
+        called = called_attributes(cls) if is_plain_object(cls) and not slots_of(cls) else []
+        held = [name for name in called if id(vars(cls).get(name)) not in self.changed]
+        return [(name, CalledAttribute) for name in held] + [
             (name, ClassDescriptor if hasattr(type(value), "__set__") else ClassAttribute)
             for name, value in vars(cls).copy().items()
             if (kind := type(value)) not in INERT
@@ -557,6 +564,8 @@ class Plan(Inspected):
             method = seeing_replacement(method)
         if type(method) is functools.cached_property:
             method.__set_name__(cls, name)
+        if type(method) is property and method.fget and name in called_attributes(cls):
+            method = called_property(method, name)
         return method
 
     def build(self, value, memo):

@@ -27,8 +27,10 @@ from wengert.core.rebind.registration import lookup, seen_as
 from wengert.core.rebind.rename import read, reads_for_use
 
 __all__ = [
+    "CalledAttribute",
     "ClassAttribute",
     "ClassDescriptor",
+    "called_property",
     "has_data_descriptor",
     "is_held_by_metaclass",
     "is_mixin",
@@ -251,6 +253,8 @@ class _Attribute:
 def _class_read(cls, name):
     """Return a class that code two frames up reads from an attribute, or its replacement if that code then uses it."""
     frame = sys._getframe(2)
+    if frame.f_globals.get("__name__") == "wengert.core.rebind.stubs":  # the placeholder of a property
+        frame = frame.f_back
     return lookup.in_use(cls) if reads_for_use(frame.f_code, frame.f_lasti, name) else cls
 
 
@@ -286,6 +290,48 @@ class ClassDescriptor(ClassAttribute):
     def __delete__(self, proxy):
         descriptor = lookup.replaced(self.space[self.name])
         type(descriptor).__delete__(descriptor, proxy)
+
+
+class CalledAttribute(ClassAttribute):
+    """An attribute of objects that followed code makes: a class in it is replaced where it is called or read from."""
+
+    def __get__(self, proxy, cls):
+        if proxy is None:
+            return getattr(super(self.proxy_class, cls), self.name)
+        below = self.space.get(self.name)
+        value = self.held(proxy) if below is None else below.__get__(proxy, cls)
+        return _class_read(value, self.name) if isinstance(value, type) else value
+
+    def held(self, proxy):
+        try:
+            return proxy.__dict__[self.name]
+        except KeyError:
+            raise AttributeError(self.name) from None
+
+    def __set__(self, proxy, value):
+        if self.name in self.space:
+            self.space[self.name].__set__(proxy, value)
+        else:
+            proxy.__dict__[self.name] = value
+
+    def __delete__(self, proxy):
+        if self.name in self.space:
+            self.space[self.name].__delete__(proxy)
+        elif self.name in proxy.__dict__:
+            del proxy.__dict__[self.name]
+        else:
+            raise AttributeError(self.name)
+
+
+def called_property(value, name):
+    """Return a property that returns the replacement of a class where it is called or read from."""
+    get = value.fget
+
+    def run(self):
+        found = get(self)
+        return _class_read(found, name) if isinstance(found, type) else found
+
+    return property(run, value.fset, value.fdel, value.__doc__)
 
 
 class _Slot:
