@@ -36,6 +36,13 @@ def of_constants(x):
     return ne.evaluate("2*table") * x
 
 
+def of_a_constant_that_is_filled_later(x):
+    out = np.ones(3)
+    scale = ne.evaluate("2*out")
+    out *= x
+    return out * scale
+
+
 def imported_inside(x):
     import numexpr as inner
 
@@ -44,7 +51,16 @@ def imported_inside(x):
 
 @pytest.mark.filterwarnings("ignore::wengert.errors.CompileWarning")
 @pytest.mark.parametrize(
-    "f", [of_locals_and_globals, of_dictionaries, reduced, into_an_array, of_constants, imported_inside]
+    "f",
+    [
+        of_locals_and_globals,
+        of_dictionaries,
+        reduced,
+        into_an_array,
+        of_constants,
+        of_a_constant_that_is_filled_later,
+        imported_inside,
+    ],
 )
 def test_expressions_have_derivatives(f):
     wg.testing.check_derivatives(f, X)

@@ -192,8 +192,66 @@ FEATURES = {
             def run(self, x): return filled(x, self.n)
         def fun(x):
             total = Model().run(x)
-            assert len(Meta.instances) == 1
+            assert [key is Model for key in Meta.instances] == [True]
             return total
+        """,
+    "class in an attribute of an object that f makes": """
+        class Sum:
+            def __init__(self, x): self.x = x
+            def total(self): return filled(self.x)
+        class Model:
+            def __init__(self, kind): self.kind = kind
+            def run(self, x): return self.kind(x).total()
+            def drop(self):
+                del self.kind
+                return hasattr(self, "kind")
+        def fun(x):
+            model = Model(Sum)
+            total = model.run(x)
+            assert model.kind is Sum and vars(model) == {"kind": Sum} and not model.drop()
+            return total
+        """,
+    "class that a property returns": """
+        class Sum:
+            def __init__(self, x): self.x = x
+            def total(self): return filled(self.x)
+        class Model:
+            def __init__(self, kind): self.kind = kind
+            @property
+            def kind(self): return self._kind
+            @kind.setter
+            def kind(self, kind): self._kind = kind
+            def run(self, x): return self.kind(x).total()
+        def fun(x):
+            model = Model(None)
+            model.kind = Sum
+            assert model.kind is Sum
+            return model.run(x)
+        """,
+    "metaclass that calls a method of the new object": """
+        class Meta(type):
+            def __call__(cls, *args, **options):
+                new = super().__call__(*args, **options)
+                new.prepare()
+                return new
+        class Base(metaclass=Meta):
+            def __init__(self, x): self.x = float(x)
+            def prepare(self): self.total = filled(self.x)
+        class Model(Base): pass
+        def fun(x): return Model(x).total
+        """,
+    "metaclass with a property that a class redefines": """
+        class Meta(type):
+            @property
+            def total(cls): return "of the class"
+        class Model(metaclass=Meta):
+            def __init__(self, x): self.x = x
+            def run(self): return filled(self.x)
+            @property
+            def total(self): return np.sum(np.ones(6) * self.x)
+        def fun(x):
+            assert Model.total == "of the class"
+            return (Model(x).run() + Model(x).total) / 2.0
         """,
     "class in a module reached through its package": """
         import other

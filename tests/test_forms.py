@@ -447,7 +447,6 @@ REFUSED = {
     "resize": (lambda x: x.resize(6), r"ndarray\.resize .*numpy\.zeros"),
     "byteswap": (lambda x: x.byteswap(), r"ndarray\.byteswap .*stop_gradient"),
     "getfield": (lambda x: x.getfield(float), r"ndarray\.getfield .*slice"),
-    "setflags": (lambda x: x.setflags(write=False), r"ndarray\.setflags .*leave it out"),
     "tobytes": (lambda x: x.tobytes(), r"ndarray\.tobytes would lose .*stop_gradient"),
     "tofile": (lambda x: x.tofile("nowhere"), r"ndarray\.tofile would lose"),
     "data": (lambda x: x.data, r"ndarray\.data would lose"),

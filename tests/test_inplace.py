@@ -1848,3 +1848,22 @@ def test_objects_with_conversion_methods_are_values_and_indices(f):
         np.testing.assert_allclose(derivative(x), exact, rtol=DIFFERENCES, atol=DIFFERENCES)
     with pytest.raises(IndexError):
         wg.jacobian(lambda x: x[Reading(1.0)])(x)
+
+
+@pytest.mark.parametrize("made", [lambda x: 2.0 * x, np.zeros_like, lambda x: np.zeros(x.size)])
+@pytest.mark.parametrize("mode", ["forward", "reverse", "compiled"])
+def test_stores_into_a_read_only_array_raise(made, mode):
+    def f(x):
+        y = made(x)
+        y.setflags(write=False)
+        x[0].setflags(write=False)
+        try:
+            y[0] = x[1]
+        except ValueError as error:
+            if "read-only" in str(error):
+                return y * x
+
+    x = np.array([2.0, 3.0])
+    J = wg.jacobian(wg.compile(f)) if mode == "compiled" else wg.jacobian(f, mode=mode)
+    factor = 4.0 if made(x).any() else 0.0
+    np.testing.assert_array_equal(J(x), np.diag(factor * x))

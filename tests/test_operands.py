@@ -337,10 +337,10 @@ SCALAR_ATTRIBUTES = {
     "reshape squeeze "
     "std sum take transpose var astype item",
     "plain": "all any argmax argmin argsort device dtype flags imag is_integer itemsize nbytes ndim round "
-    "shape size strides",
+    "setflags shape size strides",
     "raises": "as_integer_ratio base byteswap choose compress data diagonal dump dumps fill fromhex "
     "getfield hex "
-    "nonzero put resize searchsorted setfield setflags sort swapaxes to_device tobytes tofile trace",
+    "nonzero put resize searchsorted setfield sort swapaxes to_device tobytes tofile trace",
     "either": "flat tolist view",
 }
 
@@ -350,8 +350,8 @@ ARRAY_ATTRIBUTES = {
     "real repeat reshape squeeze std sum swapaxes take trace transpose var view",
     "plain": "all any argmax argmin argpartition argsort device dtype fill flags imag itemsize nbytes ndim "
     "nonzero round "
-    "searchsorted shape size strides",
-    "raises": "base byteswap choose ctypes data dump dumps getfield resize setfield setflags tobytes tofile",
+    "searchsorted setflags shape size strides",
+    "raises": "base byteswap choose ctypes data dump dumps getfield resize setfield tobytes tofile",
     "either": "flat partition put sort to_device tolist",
 }
 

@@ -1,5 +1,7 @@
 """User classes as containers: arguments, results, directions, states, arguments of compiled functions."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -121,3 +123,30 @@ def test_flatten_without_a_list_raises():
     wg.register_container(Wrong, lambda w: [1.0, 2.0], lambda parts, rest: Wrong())
     with pytest.raises(TypeError, match=r"flatten must return\s*\(parts, rest\)"):
         wg.grad(lambda w: 1.0, Wrong())
+
+
+class _Once:
+    """A descriptor that accepts a first assignment only."""
+
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, x, cls):
+        return self if x is None else vars(x)[self.name]
+
+    def __set__(self, x, value):
+        if self.name in vars(x):
+            raise AttributeError(f"cannot assign to {self.name}")
+        vars(x)[self.name] = value
+
+
+@dataclasses.dataclass
+class _Rates:
+    a: float = _Once()
+    b: float = _Once()
+
+
+def test_fields_whose_descriptor_accepts_one_assignment_are_restored():
+    rates = _Rates(2.0, 3.0)
+    found = wg.grad(lambda r: r.a**2 * r.b, rates)
+    assert (found.a, found.b) == (12.0, 4.0) and (rates.a, rates.b) == (2.0, 3.0)

@@ -37,6 +37,7 @@ def evaluate(
     names = [name for name in code.co_names if name in inner or (name in outer and name not in _FUNCTIONS)]
     operands = {name: inner[name] if name in inner else outer[name] for name in names}
     if not var.holds_traced([*operands.values()]):
+        operands = {name: var.observed(x) for name, x in operands.items()}  # it keeps none of them
         return original(ex, operands, {}, out, order, casting, **options)
     plain = {name: var.observed(x) if var.is_traced(x) else x for name, x in operands.items()}
     expected = original(ex, plain, {}, order=order, casting=casting, **options)

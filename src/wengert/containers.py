@@ -179,8 +179,12 @@ def children_of(x: Any) -> tuple[list, Callable[[list], Any]] | None:
         if isinstance(x, types.SimpleNamespace):
             return types.SimpleNamespace(**dict(zip(names, items)))
         new = copy.copy(x)
+        held = getattr(new, "__dict__", {})
         for name, item in zip(names, items):
-            object.__setattr__(new, name, item)
+            if name in held:  # a descriptor of the class may refuse a second assignment
+                held[name] = item
+            else:
+                object.__setattr__(new, name, item)
         return new
 
     return [getattr(x, name) for name in names], restore_object

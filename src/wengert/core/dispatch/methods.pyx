@@ -110,7 +110,6 @@ REFUSED_METHODS = {
     "byteswap": "only plain arrays can swap bytes: pass wengert.stop_gradient(array)",
     "getfield": "take x.real, x.imag or a slice",
     "setfield": "assign to x.real, x.imag or a slice",
-    "setflags": "leave it out, or pass wengert.stop_gradient(array)",
 }
 
 
@@ -174,7 +173,8 @@ def scalar_attribute(x, name):
         return lambda *args, **kwargs: function(fun, (x, *args), kwargs)
     if name == "copy":
         return lambda: x
-    if name in ("clip", "conj", "conjugate", "reshape", "astype", "flatten", "item", "tolist", "transpose"):
+    if name in ("clip", "conj", "conjugate", "reshape", "astype", "flatten", "item", "setflags", "tolist",
+                "transpose"):
         method = ARRAY_METHODS[name]
         return lambda *args, **kwargs: method(x, *args, **kwargs)
     value = var.value_of(x)
@@ -362,11 +362,17 @@ def _view(x, *args, **kwargs):
     return var.view_of(x, var.value_of(x).view())
 
 
+def _setflags(x, write=None, align=None, uic=None):
+    if var.recording_level(x) and (write or align is not None or uic is not None):
+        levels.end_recording("x.setflags depends on the memory of an array", True)
+    var.value_of(x).setflags(write=write, align=align, uic=uic)
+
+
 ARRAY_METHODS = {
     fun.__name__.removeprefix("_"): fun
     for fun in (
-        _astype, _choose, _clip, _compress, _copy, _fill, _flatten, _item, _partition, _put, _reshape, _sort,
-        _to_device, _tolist, _transpose, _view, conj,
+        _astype, _choose, _clip, _compress, _copy, _fill, _flatten, _item, _partition, _put, _reshape, _setflags,
+        _sort, _to_device, _tolist, _transpose, _view, conj,
     )
 }
 ARRAY_METHODS["conjugate"] = conj

@@ -18,7 +18,7 @@ import types
 import typing
 
 from wengert.core.rebind.identity import REGISTERED
-from wengert.core.rebind.rename import BUILTINS, read
+from wengert.core.rebind.rename import BUILTINS, attribute_uses, read
 from wengert.core.rebind.tables import TABLES, items_of
 from wengert.features import home_of, is_made_in_python, knows_bytecode
 
@@ -420,6 +420,30 @@ def parts_of(value):
         return [f]
     items = tuple.__iter__(value) if isinstance(value, tuple) else ()
     return [kind, *attributes_of(value).values(), *tables_of(value).values(), *slot_contents(value), *items]
+
+
+def called_attributes(cls):
+    """Return the names of attributes that methods of a class call, as in `self.kind(x)`, and that may hold a class.
+
+    Each is assigned by a method, or a property of the class.
+    """
+    stored, called = set(), set()
+    for base in cls.__mro__[:-1]:
+        for value in vars(base).copy().values():
+            for f in _functions_of(value):
+                uses = attribute_uses(f.__code__)
+                stored |= uses[0]
+                called |= uses[1]
+    is_defined = set().union(*(vars(base) for base in cls.__mro__))
+    return [name for name in called if name in stored - is_defined or type(vars(cls).get(name)) is property]
+
+
+def _functions_of(value):
+    """Return the functions in Python of a method or property, and those that they wrap."""
+    parts = [value] if type(value) is types.FunctionType else parts_of(value) if type(value) in METHOD_TYPES else ()
+    found = [part for part in parts if type(part) is types.FunctionType]
+    found += [f for each in found if type(f := vars(each).get("__wrapped__")) is types.FunctionType]
+    return found
 
 
 def is_part(value):

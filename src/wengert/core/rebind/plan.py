@@ -19,6 +19,7 @@ from wengert.core.rebind.follow import (
     assigned_cells,
     attribute_reads,
     attributes_of,
+    called_attributes,
     can_copy,
     contents_of,
     defaults_of,
@@ -32,10 +33,12 @@ from wengert.core.rebind.follow import (
     is_followed_object,
     is_module_namespace,
     is_part,
+    is_plain_object,
     module_reads,
     parts_of,
     py_func_of,
     reads_computed,
+    slots_of,
     space_of,
     tables_of,
     top_package,
@@ -44,9 +47,12 @@ from wengert.core.rebind.inspected import Inspected
 from wengert.core.rebind.modules import ModuleInUse, ModuleProxy, import_alias, module_proxy, proxied
 from wengert.core.rebind.new_arrays import wrapped_lines, wraps_results
 from wengert.core.rebind.proxies import (
+    CalledAttribute,
     ClassAttribute,
     ClassDescriptor,
+    called_property,
     has_data_descriptor,
+    is_held_by_metaclass,
     is_mixin,
     leaf_of,
     make_proxy_class,
@@ -520,18 +526,23 @@ class Plan(Inspected):
         return [
             (name, value)
             for name, value in vars(cls).copy().items()
-            if id(value) in self.changed and (type(value) in METHOD_TYPES or type(value) in TABLES)
+            if id(value) in self.changed
+            and (type(value) in METHOD_TYPES or type(value) in TABLES)
+            and not is_held_by_metaclass(cls, name)
         ]
 
     def class_attributes(self, cls):
         """Names and types of the descriptors for attributes of `cls` that are read live."""
-        return [
+        called = called_attributes(cls) if is_plain_object(cls) and not slots_of(cls) else []
+        held = [name for name in called if id(vars(cls).get(name)) not in self.changed]
+        return [(name, CalledAttribute) for name in held] + [
             (name, ClassDescriptor if hasattr(type(value), "__set__") else ClassAttribute)
             for name, value in vars(cls).copy().items()
             if (kind := type(value)) not in INERT
             and kind not in METHOD_TYPES
             and not name.startswith("__")
             and (self.is_replaced_part(value) or is_held_live(value))
+            and not is_held_by_metaclass(cls, name)
         ]
 
     def is_replaced_part(self, value):
@@ -567,6 +578,8 @@ class Plan(Inspected):
             method = seeing_replacement(method)
         if type(method) is functools.cached_property:
             method.__set_name__(cls, name)
+        if type(method) is property and method.fget and name in called_attributes(cls):
+            method = called_property(method, name)
         return method
 
     def build(self, value, memo):

@@ -6,8 +6,10 @@ object.  A proxy class is equal to its original as a key, and is pickled as its 
 
 import abc
 import copyreg
+import dis
 import functools
 import sys
+import types
 import weakref
 from _thread import get_ident  # `threading` takes 0.5 ms to import
 
@@ -17,18 +19,22 @@ from wengert.core.rebind.follow import (
     has_subclass_hook,
     holds_member_values,
     is_array_class,
+    is_followed_function,
     is_plain_object,
     slots_of,
 )
 from wengert.core.rebind.identity import Sharing, class_key, hash_of, is_same, refer, whole
 from wengert.core.rebind.registration import lookup, seen_as
-from wengert.core.rebind.rename import reads_for_use
+from wengert.core.rebind.rename import read, reads_for_use
 from wengert.core.rebind.shared import SHARED
 
 __all__ = [
+    "CalledAttribute",
     "ClassAttribute",
     "ClassDescriptor",
+    "called_property",
     "has_data_descriptor",
+    "is_held_by_metaclass",
     "is_mixin",
     "leaf_of",
     "make_proxy_class",
@@ -92,11 +98,29 @@ def _proxy_meta(meta):
     if meta is abc.ABCMeta:
         return _AbstractProxyMeta
     body = {"__new__": type.__new__, "__init__": lambda cls, *args: None}
-    if any("__call__" in vars(base) for base in meta.__mro__[: meta.__mro__.index(type)]):
-        # For example, a metaclass of singletons must see the original class.
-        body["__call__"] = _call_original
+    call = next(vars(base)["__call__"] for base in meta.__mro__ if "__call__" in vars(base))
+    if call is not type.__call__:
+        body["__call__"] = _calling(call) if _may_see_proxy(call) else _call_original
     above = dict.fromkeys(_proxy_meta(base) for base in meta.__bases__ if issubclass(base, type))
     return type(meta.__name__, (*above, meta), body)
+
+
+def _may_see_proxy(call):
+    """Return whether the `__call__` of a metaclass is followed and stores nothing, unlike that of singletons."""
+    if type(call) is not types.FunctionType or not is_followed_function(call):
+        return False
+    stores = dis.opmap["STORE_SUBSCR"] in call.__code__.co_code[::2]
+    return not (stores or read(call.__code__).stored or "setdefault" in call.__code__.co_names)
+
+
+def _calling(call):
+    """Return the `__call__` of a proxy metaclass: that of the metaclass, which makes an instance of the proxy class."""
+
+    def run(cls, *args, **options):
+        found = lookup.replaced(call)(cls, *args, **options)
+        return found if hasattr(type(found), "_wengert_original") else lookup.replaced(found)
+
+    return run
 
 
 def _call_original(cls, *args, **options):
@@ -231,6 +255,8 @@ class _Attribute:
 def _class_read(cls, name):
     """Return a class that code two frames up reads from an attribute, or its replacement if that code then uses it."""
     frame = sys._getframe(2)
+    if frame.f_globals.get("__name__") == "wengert.core.rebind.stubs":  # the placeholder of a property
+        frame = frame.f_back
     return lookup.in_use(cls) if reads_for_use(frame.f_code, frame.f_lasti, name) else cls
 
 
@@ -266,6 +292,48 @@ class ClassDescriptor(ClassAttribute):
     def __delete__(self, proxy):
         descriptor = lookup.replaced(self.space[self.name])
         type(descriptor).__delete__(descriptor, proxy)
+
+
+class CalledAttribute(ClassAttribute):
+    """An attribute of objects that followed code makes: a class in it is replaced where it is called or read from."""
+
+    def __get__(self, proxy, cls):
+        if proxy is None:
+            return getattr(super(self.proxy_class, cls), self.name)
+        below = self.space.get(self.name)
+        value = self.held(proxy) if below is None else below.__get__(proxy, cls)
+        return _class_read(value, self.name) if isinstance(value, type) else value
+
+    def held(self, proxy):
+        try:
+            return proxy.__dict__[self.name]
+        except KeyError:
+            raise AttributeError(self.name) from None
+
+    def __set__(self, proxy, value):
+        if self.name in self.space:
+            self.space[self.name].__set__(proxy, value)
+        else:
+            proxy.__dict__[self.name] = value
+
+    def __delete__(self, proxy):
+        if self.name in self.space:
+            self.space[self.name].__delete__(proxy)
+        elif self.name in proxy.__dict__:
+            del proxy.__dict__[self.name]
+        else:
+            raise AttributeError(self.name)
+
+
+def called_property(value, name):
+    """Return a property that returns the replacement of a class where it is called or read from."""
+    get = value.fget
+
+    def run(self):
+        found = get(self)
+        return _class_read(found, name) if isinstance(found, type) else found
+
+    return property(run, value.fset, value.fdel, value.__doc__)
 
 
 class _Slot:
@@ -402,6 +470,12 @@ def has_data_descriptor(cls, name):
     """Return whether the class controls access to the attribute by a data descriptor."""
     found = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
     return hasattr(type(found), "__set__")
+
+
+def is_held_by_metaclass(cls, name):
+    """Return whether a data descriptor of the metaclass, such as a property, receives assignments to `cls.name`."""
+    kind = type(cls)
+    return kind is not type and has_data_descriptor(kind, name) and not hasattr(type, name)
 
 
 def original(value):

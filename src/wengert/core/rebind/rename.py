@@ -80,6 +80,10 @@ _READ_OPS = {_LOAD_GLOBAL, _IMPORT_NAME, _MATCH_CLASS, _op["LOAD_SUPER_ATTR"], *
              *_GLOBAL_STORES, *_ATTRIBUTE_STORES, *_CELL_STORES, _IS_OP, _CONTAINS_OP}  # fmt: skip
 _READ_TABLE, _NAMING_TABLE, _STORE_TABLE = map(table_of, (_READ_OPS, _NAMING, _ALL_STORES))
 _ASSIGNING_TABLE = table_of({_op["STORE_GLOBAL"]})
+#: an access to an attribute, in the opcodes of a code object; NULL is after the value of `x.f(*args)`, or before x
+_ATTRIBUTE_USES = re.compile(b"[%s](?:\0*(%s))?" % (
+    re.escape(bytes(op for op in _ATTRIBUTE | _ATTRIBUTE_STORES if 0 <= op < 256)), re.escape(bytes([_op["PUSH_NULL"]]))
+), re.DOTALL)  # fmt: skip
 _NULL_TABLE = table_of({_op["PUSH_NULL"]})
 _IMPORT_TAIL = {_op[name] for name in (
     "IMPORT_FROM", "SWAP", "POP_TOP", "STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")}  # fmt: skip
@@ -418,6 +422,36 @@ def _path(code, instructions, k):
 
 #: names of a class body that are bound without an instruction that stores them
 _OF_CLASS = {"__annotations__"}
+
+
+_attribute_uses = {}  # id(code) -> its weak reference and the result of `attribute_uses`
+
+
+def attribute_uses(code):
+    """Return the names of attributes that a code object and those nested in it assign, and of those that they may call.
+
+    The bytes are read without decoding, since all methods of a class are asked.
+    """
+    known = _attribute_uses.get(id(code))
+    if known is None:
+        stored, called = set(), set()
+        for each in codes_in(code):
+            _add_attribute_uses(each, stored, called)
+        ref = weakref.ref(code, functools.partial(forget, _attribute_uses, id(code)))
+        known = _attribute_uses[id(code)] = ref, stored, called
+    return known[1:]
+
+
+def _add_attribute_uses(code, stored, called):
+    ops, args, names = code.co_code[::2], code.co_code[1::2], code.co_names
+    for found in _ATTRIBUTE_USES.finditer(ops):
+        k = found.start()
+        arg = args[k] | (args[k - 1] << 8 if ops[k - 1] == _EXTENDED_ARG else 0)
+        is_method = ops[k] == _op["LOAD_METHOD"] or (_ATTRIBUTE_SHIFT and arg & 1)
+        if ops[k] in _ATTRIBUTE_STORES:
+            stored.add(names[arg])
+        elif is_method or found[1] or ops[k - 2] == _op["PUSH_NULL"]:
+            called.add(names[arg >> _ATTRIBUTE_SHIFT])
 
 
 class Code:
