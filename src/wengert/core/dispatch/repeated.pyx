@@ -3,7 +3,8 @@
 
 A rule of many NumPy calls takes much longer than its arithmetic on arrays of a few elements, and tracing a formula
 takes longer still. So a gradient runs it at its first `MIN_CALLS` calls only. Later calls with arguments of the same
-structure run a program with the same bits (`wengert.program.specialise.formulas`).
+structure run a program with the same bits (`wengert.program.specialise.formulas`); only adjoints to which several
+calls contribute may be summed in another order.
 The column `replayed` of the registry marks the functions for which this pays.
 """
 
