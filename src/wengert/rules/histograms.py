@@ -6,7 +6,7 @@ import numpy as np
 
 from wengert import registry
 from wengert.errors import TracedValueError, UnsupportedFunctionError
-from wengert.registry import composed, linear, lookup
+from wengert.registry import composed, structural
 from wengert.rules.broadcasting import gather_from_source, scatter_to_source
 from wengert.rules.composed import as_array, dispatched, locally_constant
 
@@ -45,7 +45,7 @@ def bins_of(samples, bins, range):
     return bin_indices(samples, edges), np.empty([len(bounds) - 1 for bounds in edges])
 
 
-def counts_transpose(ybar, weights, samples, bins, range):
+def wrt_weights(ybar, y, weights, samples, bins, range):
     """Return for each weight the cotangent of its bin."""
     places, counts = bins_of(samples, bins, range)
     return gather_from_source(ybar, np.reshape(places, np.shape(weights)), counts)
@@ -61,12 +61,12 @@ def no_derivative(name):
 
 
 def wrt_samples(*args):
+    """Raise an error: only values of a program that carry no derivative are samples."""
     raise no_derivative("histogram")
 
 
-linear(weighted_counts, counts_transpose, jvp=push_counts)
-lookup(weighted_counts).vjps[1] = wrt_samples  # they may be values of a program that carry no derivative
-linear(weighted_counts_of_points, counts_transpose, jvp=push_counts)
+structural(weighted_counts, wrt_weights, wrt_samples, curvature="none")
+structural(weighted_counts_of_points, wrt_weights, jvp=(push_counts,), curvature="none")
 
 
 @locally_constant
