@@ -664,6 +664,35 @@ def test_arrays_of_cached_functions_are_treated_like_global_arrays(kind):
 
 
 @functools.lru_cache
+def made_by(make):
+    return make(3)
+
+
+def halves(n):
+    return np.full(n, 0.5)
+
+
+def into_an_array_made_by(make, x):
+    made_by(make)[0] = x
+    return made_by(make)[0] ** 2
+
+
+@pytest.mark.parametrize("name", ["np.ones", "halves"])
+def test_cached_functions_of_functions_return_the_arrays_of_plain_code(name):
+    made_by.cache_clear()
+    f, g = {
+        "np.ones": (lambda x: into_an_array_made_by(np.ones, x), lambda x: made_by(np.ones)[0] * x),
+        "halves": (lambda x: into_an_array_made_by(halves, x), lambda x: made_by(halves)[0] * x),
+    }[name]
+    start, misses = g(1.0), made_by.cache_info().misses
+    assert wg.grad(g)(0.3) == start
+    assert made_by.cache_info().misses == misses  # the result of the plain call was used
+    with pytest.raises(wg.TracedValueError):
+        wg.grad(f)(0.3)
+    made_by.cache_clear()
+
+
+@functools.lru_cache
 def is_even(n):
     return n == 0 or is_odd(n - 1)
 

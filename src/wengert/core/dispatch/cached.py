@@ -21,6 +21,7 @@ from wengert.core.dispatch.lifted import Lifted
 from wengert.core.levels import called_apart, forget, lifted_around, noted, running
 from wengert.core.operands import var
 from wengert.core.rebind import follow
+from wengert.core.rebind.assigned import own_object
 from wengert.core.rebind.identity import whole
 from wengert.core.rebind.registration import lookup, register_wrapper, running_plan
 from wengert.errors import Refusal
@@ -48,6 +49,9 @@ def _may_hold_traced(values: tuple, by_default: bool) -> bool:
         if var.is_var(value) or isinstance(value, Lifted):
             return True
         met.add(id(value))
+        if kind is types.FunctionType and not value.__closure__:
+            waiting += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+            continue  # its result shows whether it reads traced globals
         if len(met) > _MAX_OBJECTS or kind in _FUNCTIONS:
             return by_default
         if isinstance(value, _SEQUENCES):
@@ -101,7 +105,7 @@ class CachedFunction:
 
     def __call__(self, *args, **kwargs):
         f, plan = self._wengert_of, running_plan.get()
-        given = *map(whole, args), *map(whole, kwargs.values())
+        given = *map(own_object, args), *map(own_object, kwargs.values())
         if (plan is None or id(f) in plan.steady) and not _may_hold_traced(given, True):
             notes, misses = noted(), f.cache_info().misses
             try:

@@ -54,7 +54,8 @@ def own_object(value):
     """Return the user's object for its proxy, stand-in, copy or replacement, and other values unchanged."""
     if type(value) is types.FunctionType:
         f = value.__globals__.get(value.__name__)
-        return f if type(f) is types.FunctionType and f.__dict__ is value.__dict__ else value
+        if f is not value and type(f) is types.FunctionType and f.__dict__ is value.__dict__:
+            return f
     if (found := whole(value)) is not value or not (callable(value) or isinstance(value, types.ModuleType)):
         return found
     return next((own for own, replacement, _ in REGISTERED.values() if replacement is value), value)

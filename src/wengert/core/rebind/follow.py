@@ -176,8 +176,8 @@ def can_share(cls):
 def container_of(cls):
     """Return `dict` or `list` if a class derives from it, and otherwise from followed classes; else None.
 
-    Classes are left out that use its methods unbound, as in ``__getattr__ = dict.__getitem__``: these would act on the
-    memory of a proxy.
+    A class that uses these methods unbound, as in ``__getattr__ = dict.__getitem__``, is left out, since they would act
+    on the memory of a proxy.
     """
     kind = next((kind for kind in (dict, list) if issubclass(cls, kind)), None)
     if kind is None or not cls.__dictoffset__:
@@ -439,7 +439,7 @@ def called_attributes(cls):
 
 
 def _functions_of(value):
-    """Return the functions in Python of a method or property, and those that they wrap."""
+    """Return the Python functions of a method or property, and those that they wrap."""
     parts = [value] if type(value) is types.FunctionType else parts_of(value) if type(value) in METHOD_TYPES else ()
     found = [part for part in parts if type(part) is types.FunctionType]
     found += [f for each in found if type(f := vars(each).get("__wrapped__")) is types.FunctionType]
