@@ -6,7 +6,6 @@ import importlib.util
 import os
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -73,14 +72,11 @@ def threads():
 
 
 def is_shared(f, *args):
-    """Return whether other threads work while `f` runs, by their processor time."""
-    spent = []
-    for _ in range(3):
-        before = time.process_time() - time.thread_time()
-        for _ in range(4):
-            f(*args)
-        spent.append(time.process_time() - time.thread_time() - before)
-    return min(spent) > 50e-6
+    """Return whether several threads share an instruction of the compiled function `f`."""
+    f(*args)
+    before = machine.shared_tasks()
+    f(*args)
+    return machine.shared_tasks() > before
 
 
 @pytest.mark.parametrize("tier", TIERS)

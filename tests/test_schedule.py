@@ -3,7 +3,6 @@
 import ast
 import itertools
 import sys
-import time
 import tracemalloc
 from dataclasses import FrozenInstanceError, astuple
 from functools import cache
@@ -249,15 +248,11 @@ def test_spill_folder_makes_every_step_run_at_most_twice(steps):
 
 
 @pytest.mark.parametrize("slots", [1, 10, 1000, 999_999])
-def test_million_steps_are_counted_and_started_immediately(slots):
-    def begin():
-        start = time.perf_counter()
-        schedule = binomial(1_000_000, slots)
-        assert schedule.extra_steps >= 999_999
-        assert next(iter(schedule)) == Store(0, 0)
-        return time.perf_counter() - start
-
-    assert min(begin() for _ in range(5)) < 0.02  # a loop over all steps takes longer; measured 0.05 ms
+def test_schedule_of_very_many_steps_starts_without_a_loop_over_them(slots):
+    steps = 10**12  # a loop over all of them would not end
+    schedule = binomial(steps, slots)
+    assert schedule.extra_steps >= steps - 1
+    assert next(iter(schedule)) == Store(0, 0)
 
 
 def test_iteration_needs_memory_for_slots_only():

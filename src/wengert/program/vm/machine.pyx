@@ -175,6 +175,7 @@ cdef extern from "vm_loops.h" nogil:
     bint wg_is_correctly_rounded(int op)
     int wg_call_helpers(int wanted)
     void wg_forget_helpers()
+    long wg_shared_tasks()
 
 # lowering of a listing
 include "vm_opcodes.pxi"

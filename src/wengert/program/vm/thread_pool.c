@@ -14,6 +14,7 @@ typedef struct {
 static wg_helper wg_helpers[WG_MAX_HELPERS];
 static int wg_helping = 0;                      /* number of running helpers */
 static PyThread_type_lock wg_team_lock = NULL; /* held by the thread that uses the helpers */
+static long wg_shared = 0;                      /* number of tasks that the helpers have shared */
 
 static void wg_help(void *own) {
     wg_helper *const helper = own;
@@ -51,6 +52,7 @@ void wg_forget_helpers(void) {
 int wg_together(void (*share)(const void *task, int number), const void *task, int helpers) {
     int k;
     if (helpers > wg_helping || !PyThread_acquire_lock(wg_team_lock, NOWAIT_LOCK)) return 0;
+    wg_shared++;
     for (k = 0; k < helpers; k++) {
         wg_helpers[k].share = share;
         wg_helpers[k].task = task;
@@ -61,4 +63,9 @@ int wg_together(void (*share)(const void *task, int number), const void *task, i
     for (k = 0; k < helpers; k++) PyThread_acquire_lock(wg_helpers[k].done, WAIT_LOCK);
     PyThread_release_lock(wg_team_lock);
     return 1;
+}
+
+/* Return how many tasks the helpers of this process have shared. */
+long wg_shared_tasks(void) {
+    return wg_shared;
 }

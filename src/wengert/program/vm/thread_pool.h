@@ -15,5 +15,7 @@ int wg_call_helpers(int wanted);
 void wg_forget_helpers(void);
 /* Run all shares of a task, share 0 in the calling thread; return 0 if the helpers are busy or were lost in a fork. */
 int wg_together(void (*share)(const void *task, int number), const void *task, int helpers);
+/* Return how many tasks the helpers of this process have shared. */
+long wg_shared_tasks(void);
 
 #endif

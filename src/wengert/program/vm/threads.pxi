@@ -14,6 +14,11 @@ def use_threads(count):
     helpers = count - 1
 
 
+def shared_tasks():
+    """Return how many long VM instructions helper threads have shared in this process."""
+    return wg_shared_tasks()
+
+
 cdef int threads_of_environment() except -1:
     text = os.environ.get("WENGERT_NUM_THREADS", "1")
     if not text.isascii() or not text.isdigit() or not 0 < int(text) <= WG_MAX_HELPERS:
