@@ -157,7 +157,7 @@ def test_elements_may_take_different_branches():
 
 # ---- single systems with more unknowns
 
-SIZES = 18, 60, 200
+SIZES = 9, 18, 60, 200
 
 
 def sines(x, p):
@@ -206,6 +206,29 @@ def test_large_systems_have_the_roots_of_minpack(name, n, module, calls):
     np.testing.assert_allclose(found, f(points[1]), rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(compiled(points[2]), f(points[2]), rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(J(points[1]), wg.jacobian(f)(points[1]), rtol=1e-7, atol=1e-10)
+
+
+@pytest.mark.parametrize("module", [optimize, plain], ids=["exact Jacobian", "differences"])
+@pytest.mark.parametrize("name", LARGE_SYSTEMS)
+def test_small_sparse_systems_are_solved_side_by_side(name, module, calls):
+    equations, start = LARGE_SYSTEMS[name]
+    f = lambda p: module.root(equations, np.full(10, start), args=(p,)).x
+    points = 1 + 0.05 * RNG.standard_normal((20, 2))
+    mapped = wg.vmap(wg.compile(f))
+    mapped(points)
+    calls.clear()
+    np.testing.assert_allclose(mapped(points[::-1]), [f(p) for p in points[::-1]], rtol=1e-8, atol=1e-10)
+    assert not calls
+    slopes = wg.vmap(wg.jacobian(wg.compile(f)))(points[:4])
+    np.testing.assert_allclose(slopes, [wg.jacobian(f)(p) for p in points[:4]], rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize(("name", "nnz"), [("tridiagonal", 28), ("arrow", 28), ("dense", 100)])
+def test_small_jacobians_keep_their_pattern(name, nnz):
+    equations, start = LARGE_SYSTEMS[name]
+    program = wg.record(lambda p: optimize.root(equations, np.full(10, start), args=(p,)).x, np.ones(2))
+    linear = program._listing.calls[0].compute.paths.systems()[0].linear
+    assert (linear.nnz, linear.is_banded) == (nnz, name == "tridiagonal")
 
 
 def test_large_systems_without_a_root_are_left_to_minpack(calls):

@@ -26,6 +26,7 @@ from wengert.errors import (
     TracedValueError,
     UnsupportedFunctionError,
 )
+from wengert.features import quietly
 from wengert.implicit.factors import Diagonal, Matrix, Sparse
 from wengert.implicit.theorem import LIMITS, Equations, settle, weights
 from wengert.program.derivatives import NotDerivable
@@ -95,8 +96,7 @@ class Solved(Solution):
     def natively(self, native, arguments):
         """Run a solver that calls the programs without Python; return the solution and the outcome."""
         bound = self.paths.take(arguments[self.first :])
-        with np.errstate(all="ignore"), outside() if running.get() else nullcontext():
-            found = native(bound, *arguments[: self.first])
+        found = _alone(native, bound, *arguments[: self.first])
         self.paths.give(bound)
         return found
 
@@ -125,8 +125,7 @@ class Solved(Solution):
         found, failures, rest = np.empty((count, *self.shape)), [], range(count)
         side_by_side = getattr(self.solve, "native_many", None)
         if side_by_side is not None and (self.outcome is None or self.outcome[0]):
-            with np.errstate(all="ignore"), outside() if running.get() else nullcontext():
-                solved = side_by_side(self.paths, count, starts, leaves)
+            solved = _alone(side_by_side, self.paths, count, starts, leaves)
             if solved is not None:
                 x, failures, *others = solved
                 found, rest = x.reshape(count, *self.shape), others[0] if others else ()
@@ -159,6 +158,14 @@ class OtherOutcome(GuardError):
 
 class NotConverged(GuardError):
     """A solver that reports no outcome did not converge."""
+
+
+def _alone(run, *arguments):
+    """Call a function that runs programs where no derivative is running, without floating-point warnings."""
+    if not running.get():
+        return quietly(run, *arguments)
+    with outside():
+        return quietly(run, *arguments)
 
 
 def _kept(f, failed):
@@ -213,18 +220,16 @@ class SettledAndChecked(Settled):
         differs, rows, shared = system.arranged(count, x, leaves)
         lanes = system.lanes(differs, count)
         if lanes is not None:
-            given = self.polish, LIMITS, weights((system.linear.n,))
-            with np.errstate(all="ignore"):
-                if lanes.check(system.linear, rows, shared, *given, found.reshape(count, -1), accepted):
-                    system.give(lanes, differs)
-                else:  # the systems take different branches
-                    accepted[:] = False
+            limits = self.polish, LIMITS, weights((system.linear.n,))
+            if quietly(lanes.check, system.dense[1], rows, shared, *limits, found.reshape(count, -1), accepted):
+                system.give(lanes, differs)
+            else:  # the systems take different branches
+                accepted[:] = False
         return found, accepted
 
     def __call__(self, x, *leaves):
         bound = self.solution.paths.take(leaves)
-        with np.errstate(all="ignore"), outside() if running.get() else nullcontext():
-            found = bound.settled(x, self.polish, LIMITS, weights((bound.n,)))
+        found = _alone(bound.settled, x, self.polish, LIMITS, weights((bound.n,)))
         self.solution.paths.give(bound)
         if found is not None:
             return found[0].reshape(self.shape)[()]

@@ -140,12 +140,12 @@ cdef class LU:
         cdef double found = 0.0, largest = 0.0, column
         if self.info or not isfinite(self.norm):
             return 0.0
-        if self.sparse is not None or self.is_narrow:
+        if self.sparse is not None or self.is_narrow or INVERTED < n <= SMALL:
             found = 1.0 / (self.size_of_inverse() * self.norm)
         elif self.is_banded:
             band_condition(&norm, &n, &self.below, &self.above, self.a, &self.width, self.p, &self.norm, &found,
                            self.w, self.p + n, &info)
-        elif n > INVERTED:
+        elif n > SMALL:
             dense_condition(&norm, &n, self.a, &n, &self.norm, &found, self.w, self.p + n, &info)
         else:
             for j in range(n):
@@ -279,6 +279,11 @@ cdef class Linear:
         self.spaces = []
         if is_sparse:
             self.pattern = Pattern(n, self.rows, self.columns)
+
+    @property
+    def is_dense(self):
+        """Whether all elements of the matrices are given."""
+        return self.nnz == self.n * self.n
 
     def __reduce__(self):
         return Linear, (self.n, self.rows, self.columns, self.is_banded, self.pattern is not None)

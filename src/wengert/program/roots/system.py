@@ -6,6 +6,7 @@ array, and one of the nonzeros of its Jacobian in x; and the pattern of the Jaco
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import math
@@ -34,8 +35,14 @@ _SCALAR = _FLOAT, (), None
 #: maximum number of unknowns if the Jacobian is neither banded nor sparse
 MAX_DENSE_UNKNOWNS = 500
 
+#: the pattern of a small Jacobian is used from this number of unknowns, and up to this part of all elements
+MIN_PATTERNED_UNKNOWNS, MAX_PART = 8, 0.5
+
 #: up to this bandwidth, banded factors are always faster than others
 MAX_NARROW = 16
+
+#: bands of up to this width are faster than dense factors, if the matrix is twice as wide
+MIN_NARROW = 4
 
 #: sparse factors are faster than banded ones if they take at most this fraction of their multiplications
 MAX_PART_OF_BAND = 0.25
@@ -93,12 +100,18 @@ class System:
         found._disabled, found._tier, found._keeps_arrays = program._disabled, program._tier, program._keeps_arrays
         return found
 
-    @functools.cached_property
+    @property
     def is_small(self) -> bool:
         """Whether there are few equations, with a dense Jacobian, and the program is not an exact one."""
+        return self.linear.is_dense and self.dense is not None
+
+    @functools.cached_property
+    def dense(self) -> tuple[Listing, Linear] | None:
+        """The IR of all elements of the Jacobian and equations with them, for few equations that may be rounded."""
         n = self.linear.n
-        is_dense = self.nonzeros is not None and self.linear.nnz == n * n
-        return n <= MAX_LANE_UNKNOWNS and is_dense and not self.program._exact
+        if n > MAX_LANE_UNKNOWNS or self.program._exact or self.nonzeros is None:
+            return None
+        return (self.nonzeros, self.linear) if self.linear.is_dense else _dense(self.program, n)
 
     def lanes(self, differs: tuple, count: int, has_slopes: bool = True) -> Lanes | None:
         """Return lanes for systems whose leaves differ where `differs` is true; None for larger or unusual systems.
@@ -106,7 +119,7 @@ class System:
         Without `has_slopes` they compute no Jacobians.
         """
         n, width = self.linear.n, min(count, MAX_LANES)
-        if not self.is_small:
+        if self.dense is None:
             return None
         key = differs, width, has_slopes
         kept = self.program._memoised(("lanes", *key), list)
@@ -175,10 +188,9 @@ class System:
             elif not shape:
                 given.append(scalars[place])
             else:
-                one.packs.append((np.arange(size, dtype=np.int32), np.array(scalars[place : place + size], np.int32)))
-                given.append(one.add(Op.PACK, (_FLOAT, shape, None), -1, len(one.packs) - 1))
+                given.append(one.block(_packed(one, scalars[place : place + size]), 0, shape))
         outputs = []
-        for code in (self.program._listing, self.nonzeros)[: 1 + has_slopes]:
+        for code in (self.program._listing, self.dense[0])[: 1 + has_slopes]:
             (y,) = _inlined(one, code, given)
             shape = kind_of(one, y)[1]
             outputs += [one.add(Op.LOAD, _SCALAR, y, i) for i in range(math.prod(shape))] if shape else [y]
@@ -222,14 +234,42 @@ def _nonzeros(program, n):
         raise NotDerivable(
             f"{n} equations whose Jacobian is not sparse: more than {MAX_DENSE_UNKNOWNS} are not solved within programs"
         )
+    found = _dense(program, n) or (None, Linear(n))
+    return found if found[0] is None or program._exact else _without_zeros(found[0], n) or found
+
+
+def _dense(program, n):
+    """Return the IR of all elements of the Jacobian and the `Linear` with them; None if this takes several runs."""
     jacobian = program.jacobian()
-    return None if isinstance(jacobian, Stacked) else jacobian._listing, Linear(n)
+    return None if isinstance(jacobian, Stacked) else (jacobian._listing, Linear(n))
+
+
+def _without_zeros(code, n):
+    """Return the IR of the nonzeros and the `Linear` of a Jacobian that is packed from few scalars; otherwise None."""
+    (y,) = code.outputs
+    if n < MIN_PATTERNED_UNKNOWNS or code.op[y] != Op.PACK or code.a[y] >= 0:
+        return None
+    places, values = code.packs[int(code.b[y])]
+    if len(places) > MAX_PART * n * n:
+        return None
+    order = np.argsort(places)
+    scalars, made = copy.copy(code), Listing()
+    scalars.outputs = values[order].tolist()
+    found = made.inline(scalars, [made.input(kind_of(code, v)) for v in code.inputs])
+    made.outputs = [_packed(made, found)]
+    return made, _structured(n, *np.divmod(places[order], n))
+
+
+def _packed(code, scalars):
+    """Return an array of scalars."""
+    code.packs.append((np.arange(len(scalars), dtype=np.int32), np.array(scalars, np.int32)))
+    return code.add(Op.PACK, (_FLOAT, (len(scalars),), None), -1, len(code.packs) - 1)
 
 
 def _structured(n, rows, columns):
     """Return the `Linear` of a pattern: banded, sparse or dense, whichever is estimated to be fastest."""
     below, above = int(np.max(rows - columns, initial=0)), int(np.max(columns - rows, initial=0))
-    is_banded = below + above <= MAX_BAND * n
+    is_banded = below + above <= max(MAX_BAND * n, min(MIN_NARROW, n // 2))
     if is_banded and below + above <= MAX_NARROW:
         return Linear(n, rows, columns, True)
     pattern = Pattern(n, rows, columns)
