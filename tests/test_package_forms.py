@@ -1210,6 +1210,31 @@ def test_attributes_of_functions_are_followed(monkeypatch):
         vars(held_later).clear()
 
 
+def reading_attributes(f):
+    """A decorator whose wrapper calls what was set on the decorated function."""
+
+    @functools.wraps(f)
+    def call(x):
+        total = f.inner(x) + f(x)
+        return (lambda: total + f.holder.inner(x) + call.__wrapped__(x))()
+
+    return call
+
+
+def test_attributes_of_functions_in_closures_are_followed():
+    def plain(x):
+        return double(x)
+
+    plain.inner, plain.holder = double, Holder(inner=double)
+    call = reading_attributes(plain)
+    for slope in (8.0, 7.0):
+        for derivative in (wg.jacobian(call), wg.jacobian(wg.compile(call))):
+            for x in (X, 2 * X):
+                np.testing.assert_allclose(derivative(x), slope * np.eye(3))
+        plain.inner = lambda x: np.copy(x)
+    assert call.__wrapped__ is plain
+
+
 class Resetting:
     """A descriptor that only acts where its attribute is set."""
 

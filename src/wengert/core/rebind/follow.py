@@ -376,6 +376,13 @@ def attribute_reads(f):
     return [path for path in paths if not hasattr(types.FunctionType, path[1])]
 
 
+def cell_owners(f):
+    """Return the free variables of f that hold functions, and from which f reads attributes that were set on these."""
+    names = read(f.__code__).cell_owners
+    held = zip(f.__code__.co_freevars, contents_of(f)) if names else ()
+    return {name for name, value in held if name in names and type(value) is types.FunctionType and can_copy(value)}
+
+
 def is_computed(module, name):
     """Return whether an attribute of a followed module is computed by the module's own ``__getattr__``."""
     return name not in vars(module) and "__getattr__" in vars(module)

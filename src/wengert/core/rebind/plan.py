@@ -21,6 +21,7 @@ from wengert.core.rebind.follow import (
     attributes_of,
     called_attributes,
     can_copy,
+    cell_owners,
     contents_of,
     defaults_of,
     holds_member_values,
@@ -77,7 +78,7 @@ from wengert.core.rebind.registration import (
     state,
     templates,
 )
-from wengert.core.rebind.rename import BUILTINS, alias_of, forget, live_alias, read, rename, uses_only
+from wengert.core.rebind.rename import ATTRIBUTES, BUILTINS, alias_of, forget, live_alias, read, rename, uses_only
 from wengert.core.rebind.stubs import (
     MethodStub,
     PropertyStub,
@@ -147,6 +148,9 @@ class _Attributes:
 
     def __getattr__(self, name):
         return lookup.replaced(getattr(self._of, name))
+
+
+BUILTINS[ATTRIBUTES] = _Attributes
 
 
 class Plan(Inspected):
@@ -390,6 +394,7 @@ class Plan(Inspected):
             or holds_module(value)
             or reads_computed(value)
             or attribute_reads(value)
+            or cell_owners(value)
             or wraps_results(value.__code__)
         )
 
@@ -460,7 +465,7 @@ class Plan(Inspected):
             aliases.append(live_alias(held, path[0], _Attributes))
             names[path] = aliases[-1].name
         seen = read(f.__code__).held | self.seen_cells(f)
-        return (names, sources, self.imports(f), seen, wrapped_lines(f.__code__)), aliases
+        return (names, sources, self.imports(f), seen, cell_owners(f), wrapped_lines(f.__code__)), aliases
 
     def seen_cells(self, f):
         """Names of cells of f that another function assigns, with contents to be replaced where f reads them."""
