@@ -85,6 +85,17 @@ def of(frame) -> str:
     return f"Draws of {name} have no derivative: pass wengert.stop_gradient(...). "
 
 
+def scalar_class(frame) -> type | None:
+    """Return the subclass of Python's or NumPy's scalars that a frame is making an instance of; None for others."""
+    call = call_at(frame)
+    if call is None:
+        return None
+    is_new = isinstance(call.func, ast.Attribute) and call.func.attr == "__new__" and call.args
+    kind = called(frame, ast.Call(call.args[0], [], []) if is_new else call)
+    is_scalar = isinstance(kind, type) and issubclass(kind, (float, complex, np.inexact))
+    return kind if is_scalar and kind.__module__ not in ("builtins", "numpy") else None
+
+
 def package_in_scipy(fun) -> str | None:
     """Public package of a SciPy function, such as scipy.linalg; None for functions of other packages."""
     parts = str(getattr(fun, "__module__", "")).split(".")
