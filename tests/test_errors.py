@@ -655,7 +655,7 @@ class Metre(float):
 
 class Kelvin(Metre):
     def __new__(cls, value):
-        return super(Kelvin, cls).__new__(cls, value)
+        return super().__new__(cls, value)
 
 
 class Bare(float):

@@ -66,7 +66,9 @@ def of(frame) -> str:
         )
     if isinstance(getattr(call, "func", None), ast.Attribute) and call.func.attr == "dot" and fun is not np.dot:
         return "The method of a plain array accepts plain arrays only: write a @ x, or numpy.dot(a, x), for a.dot(x). "
-    if isinstance(getattr(fun, "__self__", None), np.ndarray) and hasattr(np, name):
+    if isinstance(array := getattr(fun, "__self__", None), np.ndarray) and array.dtype.kind == "O":
+        return "Convert an array of objects by numpy.array(a, dtype=float). "
+    if isinstance(array, np.ndarray) and hasattr(np, name):
         return f"The method of a plain array accepts plain values only: write numpy.{name}(a, ...) for a.{name}(...). "
     if fun is None and call is not None and "numba" in sys.modules:
         return f"If {ast.unparse(call.func)} is compiled by Numba, call its Python function, py_func. "
