@@ -1235,6 +1235,31 @@ def test_attributes_of_functions_in_closures_are_followed():
     assert call.__wrapped__ is plain
 
 
+class Missing:
+    """Stands for an optional package that is not installed."""
+
+    def __call__(self):
+        raise ImportError("it is not installed")
+
+    def __getattribute__(self, name):
+        if name == "__class__":
+            return Missing
+        raise ImportError("it is not installed")
+
+
+MISSING = Missing()
+
+
+def with_optional_package(x, fast=False):
+    return MISSING(x) if fast else double(x) ** 2
+
+
+def test_objects_that_raise_for_every_attribute_do_not_stop_following():
+    for derivative in (wg.jacobian(with_optional_package), wg.jacobian(wg.compile(with_optional_package))):
+        for x in (X, 2 * X):
+            np.testing.assert_allclose(derivative(x), np.diag(8 * x))
+
+
 class Resetting:
     """A descriptor that only acts where its attribute is set."""
 

@@ -42,6 +42,7 @@ from wengert.core.rebind.follow import (
     parts_of,
     py_func_of,
 )
+from wengert.core.rebind.registration import stated_module
 from wengert.core.rebind.relocate import line_tables
 from wengert.core.rebind.rename import read
 from wengert.core.rebind.tables import TABLES
@@ -545,7 +546,7 @@ class Scan:
             self.enter_all([each for each in gc.get_referents(value) if each is not kind])
             return
         if not has_known_layout(kind):
-            stands_for_function = callable(value) and is_pure(getattr(value, "__module__", None))  # as in scipy.fft
+            stands_for_function = callable(value) and is_pure(stated_module(value))  # as in scipy.fft
             if not is_pure(module) and not stands_for_function:
                 self.doubt(f"a {module}.{kind.__qualname__}, which is not defined by a class statement")
             return
