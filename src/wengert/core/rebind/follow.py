@@ -445,6 +445,14 @@ def called_attributes(cls):
     return [name for name in called if name in stored - is_defined or type(vars(cls).get(name)) is property]
 
 
+def may_return_class(value):
+    """Return whether the getter of a property imports something or mentions a class other than to call it."""
+    if type(f := value.fget) is not types.FunctionType:
+        return False
+    code = read(f.__code__)
+    return bool(code.imports) or any(isinstance(f.__globals__.get(name), type) for name in code.bare)
+
+
 def _functions_of(value):
     """Return the Python functions of a method or property, and those that they wrap."""
     parts = [value] if type(value) is types.FunctionType else parts_of(value) if type(value) in METHOD_TYPES else ()

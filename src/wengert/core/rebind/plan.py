@@ -35,6 +35,7 @@ from wengert.core.rebind.follow import (
     is_module_namespace,
     is_part,
     is_plain_object,
+    may_return_class,
     module_reads,
     parts_of,
     py_func_of,
@@ -583,7 +584,7 @@ class Plan(Inspected):
             method = seeing_replacement(method)
         if type(method) is functools.cached_property:
             method.__set_name__(cls, name)
-        if type(method) is property and method.fget and name in called_attributes(cls):
+        if type(method) is property and method.fget and (name in called_attributes(cls) or may_return_class(value)):
             method = called_property(method, name)
         return method
 
