@@ -553,6 +553,41 @@ def leaves(x):
     return np.sum(x * x)
 
 
+def drawn_anew(seed):
+    return np.random.RandomState(seed) if isinstance(seed, int) else seed
+
+
+class Sampler:
+    def __init__(self, seed):
+        self.seed = seed
+
+    def draws(self, n):
+        return np.random.RandomState(seed=self.seed).standard_normal(n)
+
+
+SAMPLER = Sampler(4)
+OLD_GENERATORS = {
+    "a constant": lambda x, seed: np.random.RandomState(3).rand(2) @ x,
+    "an argument": lambda x, seed: drawn_anew(seed).rand(2) @ x,
+    "an attribute": lambda x, seed: SAMPLER.draws(2) @ x,
+    "several": lambda x, seed: (drawn_anew(seed).rand(2) * drawn_anew(seed + 1).rand(2) + SAMPLER.draws(2)) @ x,
+}
+
+
+@pytest.mark.parametrize("name", OLD_GENERATORS)
+def test_generators_with_a_seed_of_their_own_are_compiled(name):
+    f = OLD_GENERATORS[name]
+    compiled = wg.compile(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for seed in (1, 2, 1):
+            for SAMPLER.seed in (4, 5):
+                for x in (np.ones(2), 2 * np.ones(2)):
+                    np.testing.assert_allclose(compiled(x, seed), f(x, seed))
+                    np.testing.assert_allclose(wg.grad(compiled)(x, seed), wg.grad(f)(x, seed))
+    assert compiled.paths > 0
+
+
 @pytest.mark.parametrize("f", [ignores, warns_if_negative, leaves])
 def test_functions_that_name_a_warning_or_exit_are_compiled(f):
     compiled = wg.compile(f)
