@@ -519,6 +519,78 @@ def test_new_values_of_assigned_globals_are_used():
             np.testing.assert_allclose(g(x), factor * x)
 
 
+def with_lazy_variables():
+    """A function whose variables of the enclosing function are made at first use."""
+    table = model = None
+
+    def filled():
+        nonlocal table
+        if table is None:
+            table = np.arange(3.0)
+        return table
+
+    def f(x):
+        nonlocal model
+        if model is None:
+            model = Owner()
+        return model.scale * filled() @ x**2
+
+    def forget():
+        nonlocal table
+        table = np.ones(3)
+
+    return f, forget
+
+
+def test_functions_that_make_a_nonlocal_at_first_use_are_compiled():
+    f, forget = with_lazy_variables()
+    x = np.array([1.0, 2.0, 3.0])
+    for wrap in (wg.compile, lambda f: wg.grad(wg.compile(f)), lambda f: wg.compile(wg.grad(f))):
+        g = wrap(f)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for x in (np.array([1.0, 2.0, 3.0]), np.ones(3)):
+                for _ in range(3):
+                    np.testing.assert_allclose(g(x), f(x) if g(x).ndim == 0 else wg.grad(f)(x))
+        if hasattr(g, "paths"):
+            assert g.paths == 1
+        forget()
+        np.testing.assert_allclose(g(x), f(x) if g(x).ndim == 0 else wg.grad(f)(x))
+        f, forget = with_lazy_variables()
+    cells = dict(zip(f.__code__.co_freevars, f.__closure__))
+    f(x)
+    assert type(cells["model"].cell_contents) is Owner
+
+
+def with_items():
+    items = []
+
+    def f(x):
+        items.append(len(items))
+        return np.sum(x**2)
+
+    return f
+
+
+def with_result():
+    last = None
+
+    def f(x):
+        nonlocal last
+        last = 2 * x
+        return np.sum(last**2)
+
+    return f
+
+
+@pytest.mark.parametrize(("f", "name"), [(with_items(), "items"), (with_result(), "last")])
+def test_changes_of_variables_of_enclosing_functions_are_named(f, name):
+    g, x = wg.compile(f), np.array([1.0, 2.0, 3.0])
+    with pytest.warns(wg.CompileWarning, match=f"it changes '{name}', which a replay would skip"):
+        assert [g(x) for _ in range(5)] == [f(x)] * 5
+    assert g.paths == 0
+
+
 def counts(x):
     global step
     step = (step if type(step) is int else 0) + 1

@@ -36,6 +36,7 @@ from wengert.core.rebind.follow import (
     LRU,
     MAKERS,
     WRAPPERS,
+    content_of,
     function_of_ufunc,
     is_differentiated,
     is_seen_whole,
@@ -261,19 +262,19 @@ class Scan:
             self.trusted.append(Place(holder, name).read())
             return
         origin, self.origin = self.origin, variable
-        self.look(holder, name, True)
+        self.look(holder, variable if type(holder) is types.CellType else name, True)
         self.origin = origin
 
-    def look_at_assigned(self, space, name):
-        """Watch a global that code assigns, such as an object made at first use: a run that changes it has an effect.
+    def look_at_assigned(self, holder, name):
+        """Watch a global or a cell that code assigns, such as an object made at first use: changing it is an effect.
 
         It is compared by identity rather than read as an operand, because the code may read what it has assigned.
         """
-        place = Place(space, name)
+        place = Place(holder, name)
         if place.key in self.assigned:
             return
-        self.assigned[place.key] = space, name
-        self.looked[place.key] = space
+        self.assigned[place.key] = holder, name
+        self.looked[place.key] = holder
         self.places.pop(place.key, None)
         value = place.read()
         self.watched[place.key] = place, value
@@ -376,9 +377,12 @@ class Scan:
         self.is_dynamic |= not DYNAMIC_NAMES.isdisjoint(info.loaded)
         self.codes.update((code_key(code), code) for code in codes_in(f.__code__))
         self.functions.append((f, f.__code__, f.__defaults__, f.__kwdefaults__))
-        written = info.written.intersection(f.__code__.co_freevars)
-        for name in written:
-            self.effect = effect(f"{f.__qualname__} assigns the nonlocal {name!r}")
+        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
+            if name not in info.written:
+                continue
+            if type(content_of(cell)) in (int, float):  # counted in each call
+                self.effect = effect(f"{f.__qualname__} assigns the nonlocal {name!r}")
+            self.look_at_assigned(cell, name)
         for name in info.assigned:
             self.look_at_assigned(space, name)
         for name in sorted(info.names):
@@ -392,7 +396,7 @@ class Scan:
             if name not in space:
                 self.look(f.__builtins__, name)
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
-            if name not in written:
+            if name not in info.written:
                 self.look_at(name, cell)
         for name, i in zip(_with_defaults(f), range(len(f.__defaults__ or ()))):
             self.look_at(name, f.__defaults__, i)
