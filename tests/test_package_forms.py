@@ -1235,6 +1235,45 @@ def test_attributes_of_functions_in_closures_are_followed():
     assert call.__wrapped__ is plain
 
 
+class Dispatcher:
+    """A special method that selects a function by the class of its argument."""
+
+    def __init__(self):
+        self.functions = {}
+
+    def __get__(self, owner, cls):
+        return self if owner is None else functools.partial(self.call, owner)
+
+    def call(self, owner, other):
+        found = [f for kind, f in self.functions.items() if isinstance(other, kind)]
+        return found[0](owner, other) if found else NotImplemented
+
+
+class Row:
+    __mul__, __rmul__, __matmul__ = Dispatcher(), Dispatcher(), Dispatcher()
+
+    def __init__(self, values):
+        self.values = values
+
+
+Row.__mul__.functions[float] = Row.__rmul__.functions[float] = lambda row, factor: Row(double(row.values * factor))
+Row.__matmul__.functions[Row] = lambda row, other: double(row.values * other.values).sum()
+ROW = Row(np.array([1.0, 2.0, 3.0]))
+
+
+def by_dispatched_operators(x):
+    return (ROW @ Row(x)) * (Row(x) * x[0] @ ROW) * (2.0 * Row(x) @ Row(x))
+
+
+def test_special_methods_that_are_descriptors_are_followed():
+    square, weighted = np.sum(X**2), X @ ROW.values
+    first = np.array([1.0, 0.0, 0.0])
+    expected = 64 * (2 * weighted * X[0] * square * ROW.values + weighted**2 * (square * first + 2 * X[0] * X))
+    for derivative in (wg.grad(by_dispatched_operators), wg.grad(wg.compile(by_dispatched_operators))):
+        np.testing.assert_allclose(derivative(X), expected)
+    assert type(vars(Row)["__mul__"]) is Dispatcher
+
+
 class Missing:
     """Stands for an optional package that is not installed."""
 

@@ -546,7 +546,7 @@ class Plan(Inspected):
             for name, value in vars(cls).copy().items()
             if (kind := type(value)) not in INERT
             and kind not in METHOD_TYPES
-            and not name.startswith("__")
+            and (not name.startswith("__") or hasattr(kind, "__get__"))
             and (self.is_replaced_part(value) or is_held_live(value))
             and not is_held_by_metaclass(cls, name)
         ]

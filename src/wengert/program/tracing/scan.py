@@ -516,7 +516,7 @@ class Scan:
             return
         space = vars(cls)
         for name, value in space.items():
-            is_special = name.startswith("__") and type(value) in (types.FunctionType, classmethod, staticmethod)
+            is_special = name.startswith("__") and _is_method(type(value))
             is_setter = name in self.stored and hasattr(type(value), "__set__")
             if name in self.loaded or is_special or is_setter or (self.is_dynamic and not name.startswith("__")):
                 self.look(cls, name)
@@ -648,6 +648,12 @@ def _slot(member, value):
         return member.__get__(value)
     except AttributeError:
         return ABSENT
+
+
+def _is_method(kind):
+    """Return whether a value of this type in a class, such as a dispatcher of the user's, may be a special method."""
+    is_function = kind in (types.FunctionType, classmethod, staticmethod)
+    return is_function or (hasattr(kind, "__get__") and is_made_in_python(kind))
 
 
 def _flags_of(place):
