@@ -1221,7 +1221,9 @@ def reading_attributes(f):
     return call
 
 
-def test_attributes_of_functions_in_closures_are_followed():
+@pytest.mark.parametrize("wrap", [lambda f: f, functools.partial], ids=["function", "partial"])
+def test_attributes_of_functions_in_closures_are_followed(wrap):
+    @wrap
     def plain(x):
         return double(x)
 

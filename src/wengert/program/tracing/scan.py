@@ -460,6 +460,7 @@ class Scan:
             self.doubt(f"the cache of {f.__qualname__}, which may keep results computed from outdated values")
         self.enter(f.__wrapped__)
         if not self.is_inner:
+            self.attributes(vars(f))
             self.kept.append((f, kept_by(f)))
             self.enter_all(self.kept[-1][1])
 
