@@ -660,6 +660,15 @@ def test_generators_with_a_seed_of_their_own_are_compiled(name):
     assert compiled.paths > 0
 
 
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+def test_seeds_from_the_system_are_named_with_line(make):
+    def f(x):
+        return x * make().random()
+
+    with pytest.warns(wg.CompileWarning, match=rf"reads a seed of random numbers from the system \({__file__}:\d+\)"):
+        wg.compile(f)(2.0)
+
+
 @pytest.mark.parametrize("f", [ignores, warns_if_negative, leaves])
 def test_functions_that_name_a_warning_or_exit_are_compiled(f):
     compiled = wg.compile(f)

@@ -41,7 +41,7 @@ from wengert.program.ir.identity import Same
 from wengert.program.tracing.environment import ABSENT, StateGuards
 from wengert.program.tracing.observer import Observer, Watch
 from wengert.program.tracing.operand_plan import OperandPlan, raise_not_seen, unchanged
-from wengert.program.tracing.purity import reads_by_name, why_impure, writes_log
+from wengert.program.tracing.purity import is_seeding, reads_by_name, why_impure, writes_log
 from wengert.program.tracing.pytree import (
     MAX_SMALL_ITEMS,
     UnsupportedValue,
@@ -257,6 +257,8 @@ class Captures:
         for code, caller, line in ran:
             if code_key(code) not in self.codes:
                 where = _line(code, code.co_firstlineno) if caller is None else _line(caller, line)
+                if is_seeding(code):
+                    return f"it reads a seed of random numbers from the system ({where})"
                 return f"it calls {code.co_qualname}, whose code is not analysed ({where})"
         for fun, by_pure, code, line in seen.calls.values():
             if code_key(code) in trusted or any(fun.__self__ is value or fun is value for value in self.trusted):
