@@ -469,9 +469,15 @@ class Plan(Inspected):
         return (names, sources, self.imports(f), seen, cell_owners(f), wrapped_lines(f.__code__)), aliases
 
     def seen_cells(self, f):
-        """Names of cells of f that another function assigns, with contents to be replaced where f reads them."""
-        cells = zip(f.__code__.co_freevars, f.__closure__ or (), contents_of(f)) if self.written else ()
-        return {name for name, cell, content in cells if id(cell) in self.written and self.is_swapped(f, content)}
+        """Names of assigned cells of f with contents to be replaced where f reads them.
+
+        Cells that f itself assigns, such as one for an object made at first use, may hold anything.
+        """
+        code, cells = read(f.__code__), zip(f.__code__.co_freevars, f.__closure__ or (), contents_of(f))
+        own = code.written.intersection(code.cell_owners, f.__code__.co_freevars)
+        others = self.written and {name for name, cell, content in cells
+                                   if id(cell) in self.written and self.is_swapped(f, content)}  # fmt: skip
+        return {*others, *own}
 
     alias = staticmethod(alias_of)
 
