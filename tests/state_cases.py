@@ -1765,6 +1765,11 @@ CHANGING = {
     "NumPy's random numbers": lambda: lambda u: u * np.random.normal(),  # noqa: NPY002
     "a generator of random numbers": lambda: (lambda rng: lambda u: u * rng.normal())(np.random.default_rng(0)),
     "a bound method of one": lambda: (lambda draw: lambda u: u * draw())(np.random.default_rng(0).normal),
+    "an old generator without a seed": lambda: lambda u: u * np.random.RandomState().rand(),
+    "an old generator with None as its seed": lambda: (lambda seed=None: lambda u: u * _old_draw(seed))(),
+    "seeds of two generators": lambda: lambda u: u * _old_draw(3) * np.random.default_rng().random(),
+    "a seed from another generator": lambda: lambda u: u * _old_draw(random.getrandbits(30)),
+    "a seed that may be None": lambda: lambda u: u * np.random.RandomState(None if u is not None else 3).rand(),
     "clock": lambda: lambda u: u * time.time_ns(),
     "count": lambda: (lambda n: lambda u: u + next(n))(itertools.count(1)),
     "generator": lambda: (lambda n: lambda u: u + next(n))(i for i in range(1000)),
@@ -1774,6 +1779,10 @@ CHANGING = {
     "cycle in an object": lambda: (lambda o: lambda u: u + next(o.n))(Holder(n=itertools.cycle([1, 2, 3]))),
     "counter in a list": lambda: _counting_list(),
 }  # fmt: skip
+
+
+def _old_draw(seed):
+    return np.random.RandomState(seed).rand()
 
 
 class Counting:

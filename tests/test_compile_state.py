@@ -519,6 +519,87 @@ def test_new_values_of_assigned_globals_are_used():
             np.testing.assert_allclose(g(x), factor * x)
 
 
+class Filling:
+    scale = 3.0
+
+    def scaled(self, x):
+        y = np.zeros(len(x))
+        y[:] = self.scale * x
+        return y
+
+
+def with_lazy_variables():
+    """A function whose variables of the enclosing function are made at first use."""
+    table = model = None
+
+    def filled():
+        nonlocal table
+        if table is None:
+            table = np.arange(3.0)
+        return table
+
+    def f(x):
+        nonlocal model
+        if model is None:
+            model = Filling()
+        return filled() @ model.scaled(x**2)
+
+    def forget():
+        nonlocal table
+        table = np.ones(3)
+
+    return f, forget
+
+
+def test_functions_that_make_a_nonlocal_at_first_use_are_compiled():
+    f, forget = with_lazy_variables()
+    f(np.ones(3))
+    for wrap in (wg.compile, lambda f: wg.grad(wg.compile(f)), lambda f: wg.compile(wg.grad(f))):
+        g = wrap(f)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for x in (np.array([1.0, 2.0, 3.0]), np.ones(3)):
+                for _ in range(3):
+                    np.testing.assert_allclose(g(x), f(x) if g(x).ndim == 0 else wg.grad(f)(x))
+        if hasattr(g, "paths"):
+            assert g.paths == 1
+        forget()
+        np.testing.assert_allclose(g(x), f(x) if g(x).ndim == 0 else wg.grad(f)(x))
+        f, forget = with_lazy_variables()
+    cells = dict(zip(f.__code__.co_freevars, f.__closure__))
+    f(x)
+    assert type(cells["model"].cell_contents) is Filling
+
+
+def with_items():
+    items = []
+
+    def f(x):
+        items.append(len(items))
+        return np.sum(x**2)
+
+    return f
+
+
+def with_result():
+    last = None
+
+    def f(x):
+        nonlocal last
+        last = 2 * x
+        return np.sum(last**2)
+
+    return f
+
+
+@pytest.mark.parametrize(("f", "name"), [(with_items(), "items"), (with_result(), "last")])
+def test_changes_of_variables_of_enclosing_functions_are_named(f, name):
+    g, x = wg.compile(f), np.array([1.0, 2.0, 3.0])
+    with pytest.warns(wg.CompileWarning, match=f"it changes '{name}', which a replay would skip"):
+        assert [g(x) for _ in range(5)] == [f(x)] * 5
+    assert g.paths == 0
+
+
 def counts(x):
     global step
     step = (step if type(step) is int else 0) + 1
@@ -551,6 +632,50 @@ def leaves(x):
     if x[0] > 1e6:
         exit(1)
     return np.sum(x * x)
+
+
+def drawn_anew(seed):
+    return np.random.RandomState(seed) if isinstance(seed, int) else seed
+
+
+class Sampler:
+    def __init__(self, seed):
+        self.seed = seed
+
+    def draws(self, n):
+        return np.random.RandomState(seed=self.seed).standard_normal(n)
+
+
+SAMPLER = Sampler(4)
+OLD_GENERATORS = {
+    "a constant": lambda x, seed: np.random.RandomState(3).rand(2) @ x,
+    "an argument": lambda x, seed: drawn_anew(seed).rand(2) @ x,
+    "an attribute": lambda x, seed: SAMPLER.draws(2) @ x,
+    "several": lambda x, seed: (drawn_anew(seed).rand(2) * drawn_anew(seed + 1).rand(2) + SAMPLER.draws(2)) @ x,
+}
+
+
+@pytest.mark.parametrize("name", OLD_GENERATORS)
+def test_generators_with_a_seed_of_their_own_are_compiled(name):
+    f = OLD_GENERATORS[name]
+    compiled = wg.compile(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for seed in (1, 2, 1):
+            for SAMPLER.seed in (4, 5):
+                for x in (np.ones(2), 2 * np.ones(2)):
+                    np.testing.assert_allclose(compiled(x, seed), f(x, seed))
+                    np.testing.assert_allclose(wg.grad(compiled)(x, seed), wg.grad(f)(x, seed))
+    assert compiled.paths > 0
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+def test_seeds_from_the_system_are_named_with_line(make):
+    def f(x):
+        return x * make().random()
+
+    with pytest.warns(wg.CompileWarning, match=rf"reads a seed of random numbers from the system \({__file__}:\d+\)"):
+        wg.compile(f)(2.0)
 
 
 @pytest.mark.parametrize("f", [ignores, warns_if_negative, leaves])

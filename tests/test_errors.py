@@ -646,6 +646,39 @@ SAID = [
 ]
 
 
+class Metre(float):
+    def __new__(cls, value, name="length"):
+        new = float.__new__(cls, value)
+        new.name = name
+        return new
+
+
+class Kelvin(Metre):
+    def __new__(cls, value):
+        return super().__new__(cls, value)
+
+
+class Bare(float):
+    pass
+
+
+class OfNumPy(np.float64):
+    pass
+
+
+class Phasor(complex):
+    pass
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("kind", [Metre, Kelvin, Bare, OfNumPy, Phasor])
+def test_subclasses_of_scalars_are_named(kind, mode):
+    assert wg.jacobian(lambda x: x[0] * kind(3.0), TWO, mode=mode)[0] == 3.0
+    base = {OfNumPy: "float64", Phasor: "complex"}.get(kind, "float")
+    with pytest.raises(wg.TracedValueError, match=rf"{kind.__name__} \(.*holds a plain number.*accepts a {base}, or "):
+        wg.jacobian(lambda x: kind(x[0]), TWO, mode=mode)
+
+
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
 @pytest.mark.parametrize(("f", "said"), SAID)
 def test_untraced_code_is_named_with_exact_message(f, said, mode):

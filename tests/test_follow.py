@@ -211,6 +211,27 @@ FEATURES = {
             assert model.kind is Sum and vars(model) == {"kind": Sum} and not model.drop()
             return total
         """,
+    "class that a property imports": """
+        import sys, types
+        class Sum:
+            def __init__(self, x): self.x = x
+            def total(self): return filled(self.x)
+        sys.modules["holds_sum"] = module = types.ModuleType("holds_sum")
+        module.Sum = Sum
+        class Classes:
+            __slots__ = ["_sum"]
+            def __init__(self): self._sum = None
+            @property
+            def sum(self):
+                if self._sum is None:
+                    from holds_sum import Sum
+                    self._sum = Sum
+                return self._sum
+        classes = Classes()
+        def fun(x):
+            assert classes.sum is Sum and isinstance(classes.sum(x), classes.sum)
+            return classes.sum(x).total()
+        """,
     "class that a property returns": """
         class Sum:
             def __init__(self, x): self.x = x

@@ -282,6 +282,15 @@ AROUND = {
     "vectorize of a number": lambda x: np.vectorize(math_like)(x[0, 0]) * x,
     "vectorize in an object": lambda x: MODEL.apply(x),
     "vectorize into objects": lambda x: np.array(np.vectorize(lambda v: (v, v**2), otypes=[np.ndarray])(x).tolist()),
+    "arrays of objects": lambda x: np.array([x[0, 0], None, x[1, 1]], dtype=object)[::2].sum() ** 2 * x,
+    "matrices of objects": lambda x: np.array([[x[0, 0], 1], ["a", x[0, 1]]], dtype=object).diagonal().prod() * x[0],
+    "arrays as objects": lambda x: (
+        np.array(x, dtype=object)[1].dot([1, 2, 3, 4])
+        * np.sum(x.astype(object), axis=0)[2]
+        * np.asarray(x[0, 0], "O")[()]
+        * np.add(*np.array([x[0], x[1, :2]], dtype=object)[1])
+    ),
+    "arrays of objects as floats": lambda x: np.asarray(x.astype(object)[0] ** 2, float) * x,
     "r_": lambda x: np.r_[x[0], 1.0, x[1, 1:3], 0:2, x[0, 0], 0:1:3j] ** 2,
     "r_ along": lambda x: np.r_["1", x, x] + np.r_["0,2", x[0], x[1]][:1, :1] + np.r_["0,2,0", x[0]][1],
     "r_ slices": lambda x: np.r_[x[0, 0] : 3.0 : 4j] * x[0],
@@ -436,12 +445,18 @@ def test_emath_returns_complex_outside_real_domain(name):
     assert wg.jvp(fun, np.float32(x), np.ones(3, np.float32))[1].dtype == np.complex64
 
 
+def as_objects_and_floats(x):
+    objects = np.array(x, dtype=object)
+    return objects.astype(float)
+
+
 REFUSED = {
     "normal": (lambda x: RNG.normal(x), r"write loc \+ scale \* rng\.standard_normal\(size\) for normal"),
     "uniform": (lambda x: OLD.uniform(0, x[0, 0], 3), r"write low \+ \(high - low\) \* rng\.random\(size\) for"),
     "poisson": (lambda x: RNG.poisson(abs(x)), r"Draws of poisson have no derivative: pass wengert\.stop_gradient"),
     "choice": (lambda x: RNG.choice(x[0]), r"write x\[rng\.integers\(len\(x\), size=size\)\] for choice"),
     "a type called": (lambda x: np.int64(x[0, 0]), r"Write x\.astype\(numpy\.int64\) for numpy\.int64\(x\)"),
+    "objects as floats": (as_objects_and_floats, r"Convert an array of objects by numpy\.array\(a, dtype=float\)"),
     "nditer with buffers": (lambda x: np.nditer([x, x], ["buffered"]), r"nditer over traced values has no buffers"),
     "samples": (lambda x: np.histogram(X, weights=x, bins=[0, x[0, 0]]), r"numpy\.histogram has no derivative in its"),
     "resize": (lambda x: x.resize(6), r"ndarray\.resize .*numpy\.zeros"),

@@ -1210,6 +1210,97 @@ def test_attributes_of_functions_are_followed(monkeypatch):
         vars(held_later).clear()
 
 
+def reading_attributes(f):
+    """A decorator whose wrapper calls what was set on the decorated function."""
+
+    @functools.wraps(f)
+    def call(x):
+        total = f.inner(x) + f(x)
+        return (lambda: total + f.holder.inner(x) + call.__wrapped__(x))()
+
+    return call
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, functools.partial], ids=["function", "partial"])
+def test_attributes_of_functions_in_closures_are_followed(wrap):
+    @wrap
+    def plain(x):
+        return double(x)
+
+    plain.inner, plain.holder = double, Holder(inner=double)
+    call = reading_attributes(plain)
+    for slope in (8.0, 7.0):
+        for derivative in (wg.jacobian(call), wg.jacobian(wg.compile(call))):
+            for x in (X, 2 * X):
+                np.testing.assert_allclose(derivative(x), slope * np.eye(3))
+        plain.inner = lambda x: np.copy(x)
+    assert call.__wrapped__ is plain
+
+
+class Dispatcher:
+    """A special method that selects a function by the class of its argument."""
+
+    def __init__(self):
+        self.functions = {}
+
+    def __get__(self, owner, cls):
+        return self if owner is None else functools.partial(self.call, owner)
+
+    def call(self, owner, other):
+        found = [f for kind, f in self.functions.items() if isinstance(other, kind)]
+        return found[0](owner, other) if found else NotImplemented
+
+
+class Row:
+    __mul__, __rmul__, __matmul__ = Dispatcher(), Dispatcher(), Dispatcher()
+
+    def __init__(self, values):
+        self.values = values
+
+
+Row.__mul__.functions[float] = Row.__rmul__.functions[float] = lambda row, factor: Row(double(row.values * factor))
+Row.__matmul__.functions[Row] = lambda row, other: double(row.values * other.values).sum()
+ROW = Row(np.array([1.0, 2.0, 3.0]))
+
+
+def by_dispatched_operators(x):
+    return (ROW @ Row(x)) * (Row(x) * x[0] @ ROW) * (2.0 * Row(x) @ Row(x))
+
+
+def test_special_methods_that_are_descriptors_are_followed():
+    square, weighted = np.sum(X**2), X @ ROW.values
+    first = np.array([1.0, 0.0, 0.0])
+    expected = 64 * (2 * weighted * X[0] * square * ROW.values + weighted**2 * (square * first + 2 * X[0] * X))
+    for derivative in (wg.grad(by_dispatched_operators), wg.grad(wg.compile(by_dispatched_operators))):
+        np.testing.assert_allclose(derivative(X), expected)
+    assert type(vars(Row)["__mul__"]) is Dispatcher
+
+
+class Missing:
+    """Stands for an optional package that is not installed."""
+
+    def __call__(self):
+        raise ImportError("it is not installed")
+
+    def __getattribute__(self, name):
+        if name == "__class__":
+            return Missing
+        raise ImportError("it is not installed")
+
+
+MISSING = Missing()
+
+
+def with_optional_package(x, fast=False):
+    return MISSING(x) if fast else double(x) ** 2
+
+
+def test_objects_that_raise_for_every_attribute_do_not_stop_following():
+    for derivative in (wg.jacobian(with_optional_package), wg.jacobian(wg.compile(with_optional_package))):
+        for x in (X, 2 * X):
+            np.testing.assert_allclose(derivative(x), np.diag(8 * x))
+
+
 class Resetting:
     """A descriptor that only acts where its attribute is set."""
 

@@ -32,6 +32,7 @@ from wengert.core.dispatch import instances as _instances
 from wengert.core.dispatch import lifted as _lifted
 from wengert.core.dispatch import methods as _methods
 from wengert.core.dispatch import mixed as _mixed
+from wengert.core.dispatch import object_arrays as _object_arrays
 from wengert.core.dispatch import refusing as _refusing
 from wengert.core.dispatch import subclasses as _subclasses
 from wengert.core.dispatch.class_proxies import Methods as _Methods
@@ -208,6 +209,13 @@ def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, ndm
         if subok and isinstance(object, _instances.SubclassVar):
             return _subclasses.array_like(object, array, dtype, copy=copy, order=order, ndmin=ndmin)
         object = _instances.unwrapped(object)
+    of_objects = type(object) is _np.ndarray and object.dtype.kind == "O"
+    if dtype is not None and of_objects != (_np.dtype(dtype).kind == "O"):
+        items = object.tolist() if of_objects else object
+        if _var.holds_var(items) or _lifted.holds_lifted(items):
+            if not of_objects:
+                return _object_arrays.made(object, order, ndmin)
+            object = items
     try:
         return _array(object, dtype, copy, order, subok, ndmin)
     except ValueError:

@@ -66,7 +66,9 @@ def of(frame) -> str:
         )
     if isinstance(getattr(call, "func", None), ast.Attribute) and call.func.attr == "dot" and fun is not np.dot:
         return "The method of a plain array accepts plain arrays only: write a @ x, or numpy.dot(a, x), for a.dot(x). "
-    if isinstance(getattr(fun, "__self__", None), np.ndarray) and hasattr(np, name):
+    if isinstance(array := getattr(fun, "__self__", None), np.ndarray) and array.dtype.kind == "O":
+        return "Convert an array of objects by numpy.array(a, dtype=float). "
+    if isinstance(array, np.ndarray) and hasattr(np, name):
         return f"The method of a plain array accepts plain values only: write numpy.{name}(a, ...) for a.{name}(...). "
     if fun is None and call is not None and "numba" in sys.modules:
         return f"If {ast.unparse(call.func)} is compiled by Numba, call its Python function, py_func. "
@@ -83,6 +85,17 @@ def of(frame) -> str:
     if name in OF_INDICES:
         return f"Draw indices, not elements: write {OF_INDICES[name]} for {name}(...). "
     return f"Draws of {name} have no derivative: pass wengert.stop_gradient(...). "
+
+
+def scalar_class(frame) -> type | None:
+    """Return the subclass of Python's or NumPy's scalars that a frame is making an instance of; None for others."""
+    call = call_at(frame)
+    if call is None:
+        return None
+    is_new = isinstance(call.func, ast.Attribute) and call.func.attr == "__new__" and call.args
+    kind = called(frame, ast.Call(call.args[0], [], []) if is_new else call)
+    is_scalar = isinstance(kind, type) and issubclass(kind, (float, complex, np.inexact))
+    return kind if is_scalar and kind.__module__ not in ("builtins", "numpy") else None
 
 
 def package_in_scipy(fun) -> str | None:

@@ -152,12 +152,24 @@ def float_message() -> str:
         return assignment_message("element assignment")
     if advice.calls_method(user_frame(), "fill"):
         return assignment_message("fill")
+    if (kind := advice.scalar_class(user_frame())) is not None:
+        return _scalar_class_message(kind)
     by_name = "Call float(x) or math.sin(x) by its name in the function itself, or the NumPy function np.sin(x). "
     return (
         f"a traced value cannot become a Python float{at()}: its derivative would be lost. "
         f"{advice.of(user_frame()) or by_name}"
         "Use wengert.stop_gradient(x) where a constant is meant"
         f"{_unfollowed()}"
+    )
+
+
+def _scalar_class_message(kind: type) -> str:
+    base = next(base for base in kind.__mro__ if base.__module__ in ("builtins", "numpy"))
+    return (
+        f"a traced value cannot become a {kind.__module__}.{kind.__qualname__}{at()}: an instance of a subclass of "
+        f"{base.__name__} holds a plain number, and its derivative would be lost. Pass the traced value itself to code "
+        f"that accepts a {base.__name__}, or keep it in an attribute of a class that does not derive from "
+        f"{base.__name__}; or use wengert.stop_gradient(x) where a constant is meant{_unfollowed()}"
     )
 
 
@@ -193,6 +205,8 @@ def array_message() -> str:
         return assignment_message("assignment to an attribute, such as y.flat")
     if (name := advice.library_call(user_frame())) is not None:
         return call_message(name)
+    if (kind := advice.scalar_class(user_frame())) is not None:
+        return _scalar_class_message(kind)
     return (
         f"a traced value cannot become a plain NumPy array{as_operand}{at()}: its derivative "
         "would be lost. "

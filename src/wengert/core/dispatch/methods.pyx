@@ -32,6 +32,7 @@ from wengert.deferred import deferred
 from wengert.dependence import Elementwise
 from wengert.errors import TracedValueError, UnsupportedFunctionError
 
+object_arrays = deferred("wengert.core.dispatch.object_arrays")
 matrices = deferred("wengert.core.dispatch.matrices")
 
 
@@ -241,6 +242,8 @@ def _astype(x, dtype, order="K", casting="unsafe", subok=True, copy=True):
     value = var.value_of(x)
     if casting != "unsafe":
         np.empty(0, value.dtype).astype(dtype, casting=casting)  # NumPy's own error
+    if dtype.kind == "O":
+        return object_arrays.made(x)
     if dtype.kind not in "biufc" and var.is_traced(x):
         raise dtype_error(_astype_row, dtype)
     if value.dtype.kind == "c" and dtype.kind not in "cb" and var.is_traced(x):

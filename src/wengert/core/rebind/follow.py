@@ -371,9 +371,21 @@ def module_reads(f):
 def attribute_reads(f):
     """Return (global name, attribute) for each attribute that f reads of those set on a function."""
     code, held = read(f.__code__), f.__globals__
-    functions = {name for name in code.owners if type(held.get(name)) is types.FunctionType}
-    paths = [path[:2] for path in code.paths if path[0] in functions and can_copy(held[path[0]])]
-    return [path for path in paths if not hasattr(types.FunctionType, path[1])]
+    functions = {name for name in code.owners if _holds_attributes(held.get(name))}
+    return [path[:2] for path in code.paths if path[0] in functions and not hasattr(types.FunctionType, path[1])]
+
+
+def cell_owners(f):
+    """Return the free variables of f that hold functions, and from which f reads attributes that were set on these."""
+    names = read(f.__code__).cell_owners
+    held = zip(f.__code__.co_freevars, contents_of(f)) if names else ()
+    return {name for name, value in held if name in names and _holds_attributes(value)}
+
+
+def _holds_attributes(value):
+    """Return whether a value is a function, a partial of one or one with a cache, on which attributes may be set."""
+    kind = type(value)
+    return can_copy(value) if kind is types.FunctionType else kind is functools.partial or kind is LRU
 
 
 def is_computed(module, name):
@@ -436,6 +448,14 @@ def called_attributes(cls):
                 called |= uses[1]
     is_defined = set().union(*(vars(base) for base in cls.__mro__))
     return [name for name in called if name in stored - is_defined or type(vars(cls).get(name)) is property]
+
+
+def may_return_class(value):
+    """Return whether the getter of a property imports something or mentions a class other than to call it."""
+    if type(f := value.fget) is not types.FunctionType:
+        return False
+    code = read(f.__code__)
+    return bool(code.imports) or any(isinstance(f.__globals__.get(name), type) for name in code.bare)
 
 
 def _functions_of(value):

@@ -21,6 +21,7 @@ from wengert.core.rebind.follow import (
     attributes_of,
     called_attributes,
     can_copy,
+    cell_owners,
     contents_of,
     defaults_of,
     holds_member_values,
@@ -34,6 +35,7 @@ from wengert.core.rebind.follow import (
     is_module_namespace,
     is_part,
     is_plain_object,
+    may_return_class,
     module_reads,
     parts_of,
     py_func_of,
@@ -77,7 +79,7 @@ from wengert.core.rebind.registration import (
     state,
     templates,
 )
-from wengert.core.rebind.rename import BUILTINS, alias_of, forget, live_alias, read, rename, uses_only
+from wengert.core.rebind.rename import ATTRIBUTES, BUILTINS, alias_of, forget, live_alias, read, rename, uses_only
 from wengert.core.rebind.stubs import (
     MethodStub,
     PropertyStub,
@@ -147,6 +149,9 @@ class _Attributes:
 
     def __getattr__(self, name):
         return lookup.replaced(getattr(self._of, name))
+
+
+BUILTINS[ATTRIBUTES] = _Attributes
 
 
 class Plan(Inspected):
@@ -390,6 +395,7 @@ class Plan(Inspected):
             or holds_module(value)
             or reads_computed(value)
             or attribute_reads(value)
+            or cell_owners(value)
             or wraps_results(value.__code__)
         )
 
@@ -460,12 +466,18 @@ class Plan(Inspected):
             aliases.append(live_alias(held, path[0], _Attributes))
             names[path] = aliases[-1].name
         seen = read(f.__code__).held | self.seen_cells(f)
-        return (names, sources, self.imports(f), seen, wrapped_lines(f.__code__)), aliases
+        return (names, sources, self.imports(f), seen, cell_owners(f), wrapped_lines(f.__code__)), aliases
 
     def seen_cells(self, f):
-        """Names of cells of f that another function assigns, with contents to be replaced where f reads them."""
-        cells = zip(f.__code__.co_freevars, f.__closure__ or (), contents_of(f)) if self.written else ()
-        return {name for name, cell, content in cells if id(cell) in self.written and self.is_swapped(f, content)}
+        """Names of assigned cells of f with contents to be replaced where f reads them.
+
+        Cells that f itself assigns, such as one for an object made at first use, may hold anything.
+        """
+        code, cells = read(f.__code__), zip(f.__code__.co_freevars, f.__closure__ or (), contents_of(f))
+        own = code.written.intersection(code.cell_owners, f.__code__.co_freevars)
+        others = self.written and {name for name, cell, content in cells
+                                   if id(cell) in self.written and self.is_swapped(f, content)}  # fmt: skip
+        return {*others, *own}
 
     alias = staticmethod(alias_of)
 
@@ -540,7 +552,7 @@ class Plan(Inspected):
             for name, value in vars(cls).copy().items()
             if (kind := type(value)) not in INERT
             and kind not in METHOD_TYPES
-            and not name.startswith("__")
+            and (not name.startswith("__") or hasattr(kind, "__get__"))
             and (self.is_replaced_part(value) or is_held_live(value))
             and not is_held_by_metaclass(cls, name)
         ]
@@ -578,7 +590,7 @@ class Plan(Inspected):
             method = seeing_replacement(method)
         if type(method) is functools.cached_property:
             method.__set_name__(cls, name)
-        if type(method) is property and method.fget and name in called_attributes(cls):
+        if type(method) is property and method.fget and (name in called_attributes(cls) or may_return_class(value)):
             method = called_property(method, name)
         return method
 

@@ -22,6 +22,7 @@ from wengert.core.rebind.follow import (
     is_followed_function,
     is_plain_object,
     slots_of,
+    space_of,
 )
 from wengert.core.rebind.identity import Sharing, class_key, hash_of, is_same, refer, whole
 from wengert.core.rebind.registration import lookup, seen_as
@@ -364,13 +365,13 @@ class _Slot:
 def _share_dict(value, cls, new=object.__new__, assign=object.__setattr__):
     if not hasattr(cls, "_wengert_original"):  # from a proxy to its object
         found = whole(value)
-        if found is not value and found.__dict__ is value.__dict__:
+        if found is not value and space_of(found) is space_of(value):
             return found
     proxy = _live_proxies.get(id(value))
-    if type(proxy) is cls and proxy.__dict__ is value.__dict__:
+    if type(proxy) is cls and space_of(proxy) is space_of(value):
         return proxy  # so that `is` holds between two references to the same object
     proxy = new(cls)
-    assign(proxy, "__dict__", value.__dict__)
+    assign(proxy, "__dict__", space_of(value))
     if cls.__weakrefoffset__:
         _live_proxies[id(value)] = proxy
         refer(proxy, value)

@@ -197,7 +197,7 @@ def is_registered(value):
         if deferred:
             _register_module(module_of(value))
             if id(value) not in REGISTERED and callable(value):  # an object that stands for a function
-                _register_module(getattr(value, "__module__", None))
+                _register_module(stated_module(value))
             if (kind := type(value)) not in _met_kinds:  # an instance of a user's class derived from a package's
                 for base in kind.__mro__[1:]:
                     _register_module(base.__module__)
@@ -255,6 +255,14 @@ def module_of(value):
         return vars(value).get("__name__")
     is_home = isinstance(value, type) or kind in (types.FunctionType, types.BuiltinFunctionType)
     return (value if is_home else kind).__module__
+
+
+def stated_module(value):
+    """Name of the module that an object states, such as one that stands for a function; never runs the user's code."""
+    try:
+        return object.__getattribute__(value, "__module__")
+    except AttributeError:
+        return None
 
 
 def two_level_package(module):

@@ -76,8 +76,8 @@ _RESULTS = _SUBSCRIPTS | {(dis.opmap[name], None) for name in ("CALL", "CALL_KW"
 _ITERATIONS = {dis.opmap[name] for name in ("GET_ITER", "LIST_EXTEND", "SET_UPDATE", "UNPACK_EX", "UNPACK_SEQUENCE")}
 _MATCH_CLASS = dis.opmap["MATCH_CLASS"]
 #: opcodes that `Code.read` looks at
-_READ_OPS = {_LOAD_GLOBAL, _IMPORT_NAME, _MATCH_CLASS, _op["LOAD_SUPER_ATTR"], *_NAMED_LOADS, *_LOADS, *_ATTRIBUTE,
-             *_GLOBAL_STORES, *_ATTRIBUTE_STORES, *_CELL_STORES, _IS_OP, _CONTAINS_OP}  # fmt: skip
+_READ_OPS = {_LOAD_GLOBAL, _LOAD_DEREF, _IMPORT_NAME, _MATCH_CLASS, _op["LOAD_SUPER_ATTR"], *_NAMED_LOADS, *_LOADS,
+             *_ATTRIBUTE, *_GLOBAL_STORES, *_ATTRIBUTE_STORES, *_CELL_STORES, _IS_OP, _CONTAINS_OP}  # fmt: skip
 _READ_TABLE, _NAMING_TABLE, _STORE_TABLE = map(table_of, (_READ_OPS, _NAMING, _ALL_STORES))
 _ASSIGNING_TABLE = table_of({_op["STORE_GLOBAL"]})
 #: an access to an attribute, in the opcodes of a code object; NULL is after the value of `x.f(*args)`, or before x
@@ -122,6 +122,7 @@ CALLEE = private("callee")  # name of the function that replaces the value of a 
 RESULT = private("result")  # name of the function that wraps a new array into which code stores
 RESULTS = private("results")  # the same, also for arrays in new containers
 SEEN = private("seen")  # name of the function that replaces any value
+ATTRIBUTES = private("attributes")  # name of the class that replaces the attributes of a function
 OPERANDS = private("operands")  # name of the function that makes arrays of lists and tuples with traced values
 ASSIGNED = private("assigned")  # name of the function that is called when a global has been assigned
 CELL_ASSIGNED = private("cell_assigned")  # the same for a variable of an enclosing function
@@ -420,6 +421,12 @@ def _path(code, instructions, k):
     return tuple(path)
 
 
+def _reads_set_attribute(code, instruction):
+    """Return whether an instruction reads an attribute that functions have only if it is set on them."""
+    is_read = instruction[1] in _ATTRIBUTE
+    return is_read and not hasattr(types.FunctionType, code.co_names[instruction[2] >> _ATTRIBUTE_SHIFT])
+
+
 #: names of a class body that are bound without an instruction that stores them
 _OF_CLASS = {"__annotations__"}
 
@@ -472,6 +479,7 @@ class Code:
     naming : the instructions, and indices of those that use names
     stored : names of attributes that are assigned or deleted
     strings : string constants
+    cell_owners : free variables that attributes are read from, other than those of every function
     calls_variables : is the value of a variable called, other than a function made by the code itself?
     compares : does the code use ``is`` or ``in`` with operands that are not constant?
     fills_results : is something stored into a variable that holds the result of an operator?
@@ -479,8 +487,8 @@ class Code:
     uses : results of `_attribute_used`, by offset
     """
 
-    __slots__ = ("assigned", "bare", "calls_variables", "compares", "fills_results", "held", "imports", "latest",
-                 "loaded", "mentioned", "methods", "modules", "names", "naming", "owners", "passed", "paths",
+    __slots__ = ("assigned", "bare", "calls_variables", "cell_owners", "compares", "fills_results", "held", "imports",
+                 "latest", "loaded", "mentioned", "methods", "modules", "names", "naming", "owners", "passed", "paths",
                  "reads_methods", "ref", "stored", "strings", "uses", "written")  # fmt: skip
 
     def __init__(self, code):
@@ -489,7 +497,7 @@ class Code:
         self.loaded, self.modules, self.strings, self.passed, self.uses = set(), set(), set(), set(), {}
         self.ref = weakref.ref(code, functools.partial(forget, _codes, id(code)))
         self.calls_variables = self.compares = self.fills_results = self.reads_methods = False
-        self.held, self.stored = set(), set()
+        self.held, self.stored, self.cell_owners = set(), set(), set()
         self.naming = _named(self.read(code, set() if _may_call_variables(code) else None))
         self.names -= self.assigned
         self.held &= self.assigned
@@ -534,6 +542,8 @@ class Code:
                 self.stored.add(code.co_names[arg])
             elif op in _CELL_STORES:
                 self.written.add(_is_free(code, arg))
+            elif op == _LOAD_DEREF and _reads_set_attribute(code, instructions[k + 1]):
+                self.cell_owners.add(_is_free(code, arg))
             elif op == _IMPORT_NAME and (form := _import_form(code, instructions, k)):
                 self.imports.add((code.co_names[arg], *form))
         results = _fresh_results(code, instructions)
@@ -776,6 +786,15 @@ def _at_cells(code, instructions, opcode, names):
     return [i for i, op, arg, _ in instructions if op == opcode and _is_free(code, arg) in names]
 
 
+def _owner_loads(code, instructions, names):
+    """Return the offsets of instructions that load free variables with these names to read attributes set on them."""
+    if names.isdisjoint(code.co_freevars):
+        return []
+    pairs = itertools.pairwise(instructions)
+    return [i for (i, op, arg, _), after in pairs
+            if op == _LOAD_DEREF and _is_free(code, arg) in names and _reads_set_attribute(code, after)]  # fmt: skip
+
+
 def _naming(code):
     """Instructions of `code`, and the indices of those that use names."""
     info = _codes.get(id(code))
@@ -794,14 +813,15 @@ def _is_inspected(code, instruction):
     return name in _IDENTITY or name in _INSPECTED
 
 
-def rename(code, names, sources, imports, held, lines=None, kept=(), hidden=frozenset(), made=None, outer=None):
+def rename(code, names, sources, imports, held, owners, lines=None, kept=(), hidden=frozenset(), made=None, outer=None):
     """Return `code` with `names` and `imports` renamed, which keeps the objects in `kept` alive.
 
     A pair in `names` is a name with an attribute that is read from its value, which has a private name of its own.
     Names in `sources` are renamed only where `_is_in_use` holds, since a class must stay itself in `isinstance`,
     `except` and comparisons; the values of this dict say which are enumerations.  Code that replaces the value is
     inserted where the value of a global name in `held` is returned or read from and that of a free variable is loaded,
-    and for new arrays into which code stores; on `lines`, for all results that may be new arrays.
+    where attributes are read from a free variable in `owners`, and for new arrays into which code stores; on `lines`,
+    for all results that may be new arrays.
     `hidden` are names of a class body, which its annotation scopes see before globals.  `made` are names of functions
     that the enclosing code makes, or False if none of its variables is called.  `outer` are the free variables of the
     outermost code.
@@ -881,7 +901,10 @@ def rename(code, names, sources, imports, held, lines=None, kept=(), hidden=froz
         inserted |= dict.fromkeys(calls, _seen_by(added.setdefault(CALLEE, len(code.co_names) + len(added))))
     for offset in _at_cells(code, instructions, _LOAD_DEREF, held):
         inserted[offset] = _seen_by(added.setdefault(SEEN, len(code.co_names) + len(added)))
-    context = names, sources, imports, held, lines, kept, own, made, outer
+    for offset in _owner_loads(code, instructions, owners):
+        index = added.setdefault(ATTRIBUTES, len(code.co_names) + len(added))
+        inserted[offset] = inserted.get(offset, b"") + _seen_by(index)
+    context = names, sources, imports, held, owners, lines, kept, own, made, outer
     consts = tuple(
         rename(const, *context) if type(const) is types.CodeType else const for const in code.co_consts
     )

@@ -13,7 +13,7 @@ Invariants
 - The user's objects are only read, by any number of threads at once.
 - While tracing, the copy of f reads the same values that the key was computed from.
 
-Limitation: a function that assigns globals, cells or attributes of objects that it did not create is not replayable.
+Limitation: a function that changes globals, cells or attributes of objects that it did not create is not replayable.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from wengert.program.ir.identity import Same
 from wengert.program.tracing.environment import ABSENT, StateGuards
 from wengert.program.tracing.observer import Observer, Watch
 from wengert.program.tracing.operand_plan import OperandPlan, raise_not_seen, unchanged
-from wengert.program.tracing.purity import reads_by_name, why_impure, writes_log
+from wengert.program.tracing.purity import is_seeding, reads_by_name, why_impure, writes_log
 from wengert.program.tracing.pytree import (
     MAX_SMALL_ITEMS,
     UnsupportedValue,
@@ -173,7 +173,7 @@ class Captures:
         self.steady: frozenset = frozenset()  # ids of cached functions whose results depend only on their arguments
         self.kept: list = []
         self.scanned: dict | None = None  # functions and objects in the places, by id, as the first reading finds them
-        self.assigned: list = []  # pairs (namespace, name) of the globals that the code assigns
+        self.assigned: list = []  # pairs (namespace or cell, name) of the variables that the code assigns
         self.is_outdated = False  # has the run of f filled a cache with objects that were not scanned?
         self.reached: Any = None  # result of `Plan.reached`, until the first run
         self.shelves: list = []  # pairs (place, container) for containers that are not data
@@ -241,8 +241,8 @@ class Captures:
         if now.key == reading.key and all(map(_is_same_leaf, now.leaves, reading.leaves)):
             return None
         parts = zip((self.live, self.static), now.key, reading.key)
-        changed = {place.key[1] for places, *keys in parts for place, a, b in zip(places, *keys) if a != b}
-        changed |= {place.key[1] for place, a, b in zip(self.live, now.held, reading.held) if a is not b}
+        changed = {place.name for places, *keys in parts for place, a, b in zip(places, *keys) if a != b}
+        changed |= {place.name for place, a, b in zip(self.live, now.held, reading.held) if a is not b}
         return effect(f"it changes {', '.join(map(repr, sorted(changed, key=str)))}")
 
     def doubt(self, seen: Observer) -> str | None:
@@ -257,6 +257,8 @@ class Captures:
         for code, caller, line in ran:
             if code_key(code) not in self.codes:
                 where = _line(code, code.co_firstlineno) if caller is None else _line(caller, line)
+                if is_seeding(code):
+                    return f"it reads a seed of random numbers from the system ({where})"
                 return f"it calls {code.co_qualname}, whose code is not analysed ({where})"
         for fun, by_pure, code, line in seen.calls.values():
             if code_key(code) in trusted or any(fun.__self__ is value or fun is value for value in self.trusted):
@@ -419,7 +421,7 @@ class _CheckedCall:
             args, kwargs = mapped((args, kwargs), lambda x: self._swaps.get(Same(x), x))
         lent = (*self._new, *args, *kwargs.values())
         contents = [*map(_items, self._shelves)]
-        globals_before = [space.get(name, ABSENT) for space, name in self._assigned]
+        assigned_before = [*map(_content_of, self._assigned)]
         forms = [*map(item_ids, lent)], [*map(_ids_of_items, contents)]
         copies, f = self._copies, self._f
         if len(args) + len(kwargs) > 1 or type(self._original) is not types.FunctionType:
@@ -435,9 +437,9 @@ class _CheckedCall:
                 y = f(*args, **kwargs)
         finally:
             running_plan.reset(token)
-            has_assigned = self._put_back(globals_before)
-        if has_assigned:
-            raise NotReplayable(effect("it assigns a global"))
+            names = self._put_back(assigned_before)
+        if names:
+            raise NotReplayable(effect(f"it assigns {', '.join(map(repr, names))}"))
         for space, held in copies.spaces:
             if space.keys() != held.keys() or any(space[name] is not held[name] for name in held):
                 raise NotReplayable(effect("it sets attributes of an object that it did not create"))
@@ -448,16 +450,35 @@ class _CheckedCall:
         return y
 
     def _put_back(self, values):
-        """Give assigned globals the values that they had, since new ones may be traced; return whether any differs."""
-        found = False
-        for (space, name), value in zip(self._assigned, values):
-            if space.get(name, ABSENT) is not value:
-                found = True
-                if value is ABSENT:
-                    del space[name]
-                else:
-                    space[name] = value
-        return found
+        """Give assigned variables the values that they had, since new ones may be traced; return the names of these."""
+        changed = [i for i, place in enumerate(self._assigned) if _content_of(place) is not values[i]]
+        for i in changed:
+            holder, name = self._assigned[i]
+            if type(holder) is types.CellType:
+                _fill_cell(holder, values[i])
+            elif values[i] is ABSENT:
+                del holder[name]
+            else:
+                holder[name] = values[i]
+        return [self._assigned[i][1] for i in changed]
+
+
+def _content_of(place):
+    """Return the value of a global or a cell, given as a pair of its holder and its name; `ABSENT` without one."""
+    holder, name = place
+    if type(holder) is not types.CellType:
+        return holder.get(name, ABSENT)
+    try:
+        return holder.cell_contents
+    except ValueError:
+        return ABSENT
+
+
+def _fill_cell(cell, value):
+    if value is ABSENT:
+        del cell.cell_contents
+    else:
+        cell.cell_contents = value
 
 
 def _items(shelf):

@@ -9,8 +9,8 @@ cdef enum Holder:
 
 @cython.final
 cdef class Place:
-    cdef readonly object key
-    cdef object holder, name, get
+    cdef readonly object key, name
+    cdef object holder, get
     cdef Holder way
 
     cpdef object read(self)

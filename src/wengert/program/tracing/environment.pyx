@@ -59,12 +59,13 @@ cpdef object without_operand(value):
 cdef class Place:
     """A location of a value: the item `name` of a dict, tuple or list, a cell, or the result of ``get()``.
 
-    `key` identifies it: the id of the holder and the name.  Reading it runs no user code.
+    `key` identifies it: the id of the holder and the name; without the name for a cell, which several functions may
+    share.  Reading it runs no user code.
     """
 
     def __init__(self, holder, name=None, get=None):
         self.holder, self.name, self.get = holder, name, get
-        self.key = id(holder), name
+        self.key = id(holder), None if type(holder) is Cell else name
         self.way = OTHER
         if get is None:
             self.way = (DICT if isinstance(holder, dict) else CELL if type(holder) is Cell
@@ -145,7 +146,7 @@ cdef class StateGuards:
         """Return the first change: the name of a place, or a description; None if there is none."""
         for place, value in self.watched:
             if place.read() is not value:
-                return place.key[1]
+                return repr(place.name)
         for way, x, was in self.contents:
             if not is_still(way, x, was):
                 return f"a {type(x).__name__}"

@@ -8,7 +8,7 @@ from cpython.ref cimport Py_DECREF, Py_XDECREF, Py_XINCREF
 import gc
 
 from wengert.features import import_code, warning_code
-from wengert.program.tracing.purity import is_seeding, only_rounds, verdict
+from wengert.program.tracing.purity import is_seeding, only_reseeds, only_rounds, verdict
 
 cdef extern from "Python.h":
     ctypedef struct PyFrameObject
@@ -143,9 +143,9 @@ cdef int observe(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) 
         place = (<size_t>code >> 4) % MAX_SEEN
         if observer.seen_codes[place] == code:
             return 0
-        if <object>code is warning_code or (is_pure_code(observer, frame) and <object>code is import_code):
+        if is_seeding(<object>code) and (only_rounds(<object>frame) or only_reseeds(<object>frame)):
             observer.ignored = frame
-        elif is_seeding(<object>code) and only_rounds(<object>frame):
+        elif <object>code is warning_code or (is_pure_code(observer, frame) and <object>code is import_code):
             observer.ignored = frame
         elif id(<object>code) in observer.codes:
             observer.seen_codes[place] = code

@@ -16,6 +16,7 @@ from wengert.core.rebind.follow import (
     is_plain_object,
     is_seen_whole,
     module_reads,
+    space_of,
 )
 from wengert.core.rebind.identity import refer
 from wengert.core.rebind.modules import ModuleProxy
@@ -50,7 +51,7 @@ def _places_of(value):
         yield from ((id(value.args), i) for i in range(len(value.args)))
         yield from ((id(value.keywords), name) for name in value.keywords)
     elif not isinstance(value, type) and kind not in WRAPPERS:
-        space = getattr(value, "__dict__", ())
+        space = space_of(value)
         yield from ((id(space), name) for name in space)
 
 
@@ -251,7 +252,7 @@ class OperandPlan(Plan):
             return value
         if not is_plain_object(type(value)):
             return super().object_proxy(value, memo)
-        space = vars(value)
+        space = space_of(value)
         names = [n for n, v in space.items() if (id(space), n) in self.operands or self.is_built(v)]
         names = [n for n in names if not has_data_descriptor(type(value), n)]
         held = {name: _FixedAttribute(name) for name in names}

@@ -11,6 +11,7 @@ import builtins
 import collections
 import copy
 import datetime
+import dis
 import functools
 import inspect
 import itertools
@@ -22,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.rebind.follow import is_installed
+from wengert.core.rebind.follow import is_installed, space_of
 from wengert.features import home_of, is_made_in_python
 
 #: packages and modules whose functions read no mutable state
@@ -177,6 +178,45 @@ def only_rounds(frame: types.FrameType) -> bool:
     """Return whether the random numbers drawn in a frame change results by rounding errors only."""
     callers = itertools.islice(frames_from(frame), 3)
     return any((each.f_globals.get("__name__"), each.f_code.co_name) in _ROUNDING for each in callers)
+
+
+def only_reseeds(frame: types.FrameType) -> bool:
+    """Return whether a seed read in a frame is replaced at once by the user's: its caller calls ``RandomState(seed)``.
+
+    `numpy.random.RandomState` makes its generator before it looks at the seed.
+    """
+    caller = frame.f_back
+    *steps, call = [each for each in dis.get_instructions(caller.f_code) if each.offset <= caller.f_lasti]
+    if call.opname not in ("CALL", "CALL_KW", "PRECALL") or call.arg != 1:
+        return False
+    found: list = []
+    for step in reversed(steps):
+        found.append(step)
+        if step.is_jump_target or not step.opname.startswith(_LOADING):
+            break
+    values: list = [None] * 3
+    for step in reversed(found):
+        _load(step, caller, values)
+    callee, seed = values[-3:-1] if call.opname == "CALL_KW" else values[-2:]
+    return callee is np.random.RandomState and seed is not None
+
+
+_LOADING = "LOAD_", "PUSH_NULL", "PRECALL", "KW_NAMES"
+
+
+def _load(step, frame, values):
+    """Push the values that an instruction loads in a frame, and None for each that would take the user's code."""
+    name = step.argval
+    if step.opname.startswith(("LOAD_FAST", "LOAD_DEREF")):
+        values.extend(map(frame.f_locals.get, name if type(name) is tuple else (name,)))
+    elif step.opname == "LOAD_GLOBAL":
+        values.append(frame.f_globals.get(name))
+    elif step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+        values.append(space_of(values.pop()).get(name))
+    elif step.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
+        values.append(name)
+    elif not step.opname.startswith(_LOADING[1:]):
+        values[:] = [None, None, None]
 
 
 def frames_from(frame: types.FrameType):

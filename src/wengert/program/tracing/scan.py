@@ -36,12 +36,14 @@ from wengert.core.rebind.follow import (
     LRU,
     MAKERS,
     WRAPPERS,
+    content_of,
     function_of_ufunc,
     is_differentiated,
     is_seen_whole,
     parts_of,
     py_func_of,
 )
+from wengert.core.rebind.registration import stated_module
 from wengert.core.rebind.relocate import line_tables
 from wengert.core.rebind.rename import read
 from wengert.core.rebind.tables import TABLES
@@ -260,19 +262,19 @@ class Scan:
             self.trusted.append(Place(holder, name).read())
             return
         origin, self.origin = self.origin, variable
-        self.look(holder, name, True)
+        self.look(holder, variable if type(holder) is types.CellType else name, True)
         self.origin = origin
 
-    def look_at_assigned(self, space, name):
-        """Watch a global that code assigns, such as an object made at first use: a run that changes it has an effect.
+    def look_at_assigned(self, holder, name):
+        """Watch a global or a cell that code assigns, such as an object made at first use: changing it is an effect.
 
         It is compared by identity rather than read as an operand, because the code may read what it has assigned.
         """
-        place = Place(space, name)
+        place = Place(holder, name)
         if place.key in self.assigned:
             return
-        self.assigned[place.key] = space, name
-        self.looked[place.key] = space
+        self.assigned[place.key] = holder, name
+        self.looked[place.key] = holder
         self.places.pop(place.key, None)
         value = place.read()
         self.watched[place.key] = place, value
@@ -375,9 +377,12 @@ class Scan:
         self.is_dynamic |= not DYNAMIC_NAMES.isdisjoint(info.loaded)
         self.codes.update((code_key(code), code) for code in codes_in(f.__code__))
         self.functions.append((f, f.__code__, f.__defaults__, f.__kwdefaults__))
-        written = info.written.intersection(f.__code__.co_freevars)
-        for name in written:
-            self.effect = effect(f"{f.__qualname__} assigns the nonlocal {name!r}")
+        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
+            if name not in info.written:
+                continue
+            if type(content_of(cell)) in (int, float):  # counted in each call
+                self.effect = effect(f"{f.__qualname__} assigns the nonlocal {name!r}")
+            self.look_at_assigned(cell, name)
         for name in info.assigned:
             self.look_at_assigned(space, name)
         for name in sorted(info.names):
@@ -391,7 +396,7 @@ class Scan:
             if name not in space:
                 self.look(f.__builtins__, name)
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
-            if name not in written:
+            if name not in info.written:
                 self.look_at(name, cell)
         for name, i in zip(_with_defaults(f), range(len(f.__defaults__ or ()))):
             self.look_at(name, f.__defaults__, i)
@@ -455,6 +460,7 @@ class Scan:
             self.doubt(f"the cache of {f.__qualname__}, which may keep results computed from outdated values")
         self.enter(f.__wrapped__)
         if not self.is_inner:
+            self.attributes(vars(f))
             self.kept.append((f, kept_by(f)))
             self.enter_all(self.kept[-1][1])
 
@@ -511,7 +517,7 @@ class Scan:
             return
         space = vars(cls)
         for name, value in space.items():
-            is_special = name.startswith("__") and type(value) in (types.FunctionType, classmethod, staticmethod)
+            is_special = name.startswith("__") and _is_method(type(value))
             is_setter = name in self.stored and hasattr(type(value), "__set__")
             if name in self.loaded or is_special or is_setter or (self.is_dynamic and not name.startswith("__")):
                 self.look(cls, name)
@@ -545,7 +551,7 @@ class Scan:
             self.enter_all([each for each in gc.get_referents(value) if each is not kind])
             return
         if not has_known_layout(kind):
-            stands_for_function = callable(value) and is_pure(getattr(value, "__module__", None))  # as in scipy.fft
+            stands_for_function = callable(value) and is_pure(stated_module(value))  # as in scipy.fft
             if not is_pure(module) and not stands_for_function:
                 self.doubt(f"a {module}.{kind.__qualname__}, which is not defined by a class statement")
             return
@@ -643,6 +649,12 @@ def _slot(member, value):
         return member.__get__(value)
     except AttributeError:
         return ABSENT
+
+
+def _is_method(kind):
+    """Return whether a value of this type in a class, such as a dispatcher of the user's, may be a special method."""
+    is_function = kind in (types.FunctionType, classmethod, staticmethod)
+    return is_function or (hasattr(kind, "__get__") and is_made_in_python(kind))
 
 
 def _flags_of(place):
