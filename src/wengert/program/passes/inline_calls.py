@@ -21,7 +21,7 @@ import numpy as np
 
 from wengert.core.levels import outside, unnoted
 from wengert.dependence import Reduced
-from wengert.program.ir.call import is_function
+from wengert.program.ir.call import is_function, static
 from wengert.program.ir.call_rules import filled
 from wengert.program.ir.ir import Listing, kind_of
 from wengert.program.ir.opcodes import Op
@@ -73,7 +73,7 @@ def _body(code, i, exact, simplified):
     """Return the traced body of a call, or None if it has none for these arguments."""
     call = code.calls[int(code.a[i])]
     shapes = [kind_of(code, v)[1] for v in call.operands]
-    key = call.row, repr(call.args), repr(call.kwargs), *shapes, exact
+    key = call.row, static(call.args), static(call.kwargs), *shapes, exact
     if key not in _bodies:
         while len(_bodies) >= MAX_BODIES:
             _bodies.pop(next(iter(_bodies)), None)
