@@ -254,7 +254,8 @@ def even_bins(x, edges):
     if not is_plain(x) or not is_plain(edges) or len(edges) < 2:
         return None
     places = np.empty(shape_of(x), np.int64)
-    samples, bounds = <const double *>cnp.PyArray_DATA(<cnp.ndarray>x), <const double *>cnp.PyArray_DATA(<cnp.ndarray>edges)
+    samples = <const double *>cnp.PyArray_DATA(<cnp.ndarray>x)
+    bounds = <const double *>cnp.PyArray_DATA(<cnp.ndarray>edges)
     found = <cnp.int64_t *>cnp.PyArray_DATA(<cnp.ndarray>places)
     n = len(edges) - 1
     first, last = bounds[0], bounds[n]
