@@ -297,16 +297,6 @@ AROUND = {
     "histogram": lambda x: np.histogram(X, 5, weights=x)[0] * np.histogram(X, [-1, 0, 2], weights=x)[1][2],
     "histogramdd": lambda x: np.histogramdd([*X, X[0] ** 2], [3, 2, 1, 2], weights=x[0])[0],
     "histogramdd of a matrix": lambda x: np.histogramdd(X.T, (2, [-2, 0, 2], 2), density=True, weights=x[0] ** 2)[0],
-    "histogram of traced samples": lambda x: (
-        np.histogram(x, 5, weights=x**2)[0] * np.histogram(x, 5)[0] * np.histogram(x, 5, density=True)[0]
-    ),
-    "histogram between traced edges": lambda x: (
-        np.histogram(x, [-2, x[0, 1] + 0.1, x[0, 0], 3], None, True, x**2)[0]
-        * np.histogram(X, 3, (x[0, 1] / 2, 2), True)[0]
-    ),
-    "histograms of traced points": lambda x: (
-        np.histogram2d(x[0], x[1], 2, density=True)[0] + np.histogramdd(x[:, :2], [2, [-2, 0, 2]], weights=x[:, 2])[0]
-    ),
     "bincount": lambda x: np.bincount([0, 3, 1, 1], weights=x[0]) * np.bincount([0, 1], x[1, :2], 4),
     "windows": lambda x: x[0] * np.hanning(4) + np.hamming(4) * np.blackman(4) * x[1] + np.bartlett(4),
     "block": lambda x: np.block([[x, x[:, :1]], [np.ones((1, 5))]]),
@@ -453,6 +443,8 @@ REFUSED = {
     "choice": (lambda x: RNG.choice(x[0]), r"write x\[rng\.integers\(len\(x\), size=size\)\] for choice"),
     "a type called": (lambda x: np.int64(x[0, 0]), r"Write x\.astype\(numpy\.int64\) for numpy\.int64\(x\)"),
     "nditer with buffers": (lambda x: np.nditer([x, x], ["buffered"]), r"nditer over traced values has no buffers"),
+    "samples": (lambda x: np.histogram(X, weights=x, bins=[0, x[0, 0]]), r"numpy\.histogram has no derivative in its"),
+    "points": (lambda x: np.histogram2d(x[0], X[0], 2), r"numpy\.histogram has no derivative in its"),
     "edges by a rule": (lambda x: np.histogram(x, "auto"), r"numpy\.histogram_bin_edges with bins='auto' has no"),
     "resize": (lambda x: x.resize(6), r"ndarray\.resize .*numpy\.zeros"),
     "byteswap": (lambda x: x.byteswap(), r"ndarray\.byteswap .*stop_gradient"),

@@ -1,8 +1,9 @@
-"""Histograms: the bins of samples are piecewise constant, and sums over bins are linear in the weights."""
+"""Histograms: linear in the weights; programs find the bins of samples, in which derivatives are refused."""
 
 from __future__ import annotations
 
 import builtins
+import functools
 import operator
 
 import numpy as np
@@ -13,6 +14,10 @@ from wengert.rules.broadcasting import gather_from_source, scatter_to_source
 from wengert.rules.composed import as_array, as_dtype, dispatched, locally_constant
 from wengert.rules.shapes import even_bins, ndim_of, raveled, reshaped, shape_of
 
+COUNTS = (
+    "numpy.histogram has no derivative in its samples: counts jump from one integer to the next; "
+    "use a smooth kernel density instead, or weights"
+)
 BLOCK = 2**16  # numpy.histogram adds up so many samples before it adds their sums to those of earlier ones
 
 
@@ -24,7 +29,7 @@ def has_length(bins):
     return isinstance(bins, (list, tuple)) or np.ndim(bins) > 0
 
 
-@locally_constant
+@functools.partial(locally_constant, reason=COUNTS)
 def bins_of(x, edges, is_even):
     """Return the 1-based bin of each sample of a vector, 0 outside all bins; edges at equal distances if `is_even`."""
     x, edges = np.asarray(x), np.asarray(edges)
@@ -154,8 +159,8 @@ def _histogram(a, bins=10, range=None, density=None, weights=None):
             raise TypeError("Automated estimation of the number of bins is not supported for weighted data")
         weights = raveled(weights)
     a = raveled(a)
-    edges = np.histogram_bin_edges(a, bins, range)
     is_even = not has_length(bins)
+    edges = np.histogram_bin_edges(a, bins, range) if is_even else as_array(bins)
     places, n = bins_of(a, edges, is_even), len(edges) - 1
     if weights is None:
         counts = counts_of(places, n, None)
