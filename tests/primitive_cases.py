@@ -17,7 +17,7 @@ import mpmath as mp
 import numpy as np
 
 from wengert.rules.factors import cholesky_adjoint, packed_qr
-from wengert.rules.histograms import weighted_counts, weighted_counts_of_points
+from wengert.rules.histograms import weighted_counts
 from wengert.rules.linalg import packed_slogdet, solution
 from wengert.rules.shaping import quantile_places
 from wengert.rules.special_python import log_shares, log_sum, shares
@@ -950,9 +950,7 @@ TABLES = [
         for mode in ("full", "same", "valid")
         for m, n in ((5, 3), (2, 4), (4, 5), (3, 3), (6, 1), (1, 2))
     ),
-    call(weighted_counts, arr(7), SAMPLES, 3, None, label="even"),
-    call(weighted_counts, arr(7), SAMPLES, [0.1, 0.5, 1.0], None, label="edges"),
-    call(weighted_counts_of_points, arr(7), [SAMPLES, SAMPLES[::-1]], [2, 3], [(0, 1), (0.2, 0.9)], label="plane"),
+    call(weighted_counts, arr(4), np.array([2, 1, 0, 2]), np.array([1, 0, 3, 2]), np.array([[0, 1, 3]])),
     call(np.convolve, arr(5), arr(3), label="default"),
     call(np.convolve, arr(), arr(3), label="of a scalar"),
     call(np.convolve, arr(3), arr(), label="with a scalar"),

@@ -111,7 +111,14 @@ def counted(x):
     return mask * x / (1.0 + np.sum(mask, axis=1, keepdims=True, dtype=float)) + np.sum(mask * x, axis=0)
 
 
-@pytest.mark.parametrize("f", [softmax, columns, counted])
+def normalised(x):
+    """Divide rows by functions of their sums, in which a sum occurs twice."""
+    norm = np.sqrt(np.sum(x**2, axis=-1, keepdims=True) + 0.1)
+    share = np.sum(np.abs(x), axis=-1) / norm[:, 0]
+    return x / norm + x * (share * x[:, 0] - 1.0 / share)[:, None]
+
+
+@pytest.mark.parametrize("f", [softmax, columns, counted, normalised])
 def test_derivatives_equal_eager_engine(f):
     for shape in ((1, 1), (4, 3), (60, 10), (3, 64), (4, 65), (2, 512), (2, 513), (2, 1100)):
         x = RNG.normal(size=shape)
@@ -131,6 +138,51 @@ def test_derivatives_equal_eager_engine(f):
             np.testing.assert_allclose(found[-1], found[0], rtol=1e-13, atol=1e-14 * np.max(np.abs(eager)))
 
 
+def test_arithmetic_on_sums_of_rows_does_not_end_a_kernel():
+    weights = RNG.random((40, 100))
+
+    def f(x):
+        mean = np.sum(x, axis=-1, keepdims=True) / 100
+        return np.sum(weights * ((x - mean) / np.sqrt(np.sum((x - mean) ** 2, axis=-1, keepdims=True) + 1.0)) ** 2)
+
+    x = RNG.normal(size=(40, 100))
+    made = wg.record(f, x).grad()
+    assert made._vm.count == 1
+    assert made._vm.count < wg.record(f, x, exact=True).grad()._vm.count
+    np.testing.assert_allclose(made(x), wg.grad(f)(x), rtol=1e-12, atol=1e-14)
+
+
+SPREADS = {
+    "rows": lambda x: (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 0.1),
+    "columns": lambda x: (x - np.mean(x, axis=0)) * np.std(x, 0, ddof=1),
+    "all": lambda x: (x - x.mean(keepdims=True)) / x.std() * np.var(x, ddof=2, keepdims=True),
+    "axes": lambda x: np.var(x, axis=(0, 1), keepdims=True) * np.mean(x, axis=(1, 0)) * x,
+    "whole": lambda x: np.mean(x) * np.var(x) * np.std(x),
+}
+
+
+@pytest.mark.parametrize("name", SPREADS)
+def test_moments_of_large_arrays_are_fused_sums(name):
+    f, rng = SPREADS[name], np.random.default_rng(1)
+    for shape in ((60, 100), (1500, 3)):
+        x = rng.normal(size=shape)
+        program = wg.record(lambda x: np.sum(f(x) ** 3), x)
+        made, eager = program.grad(), wg.grad(lambda x: np.sum(f(x) ** 3))
+        assert not {"mean", "var", "std"} & {*calls(program), *calls(made)}
+        for there in (x, x + 1.0):
+            found = [made.tiered(tier)(there) for tier in TIERS]
+            np.testing.assert_allclose(found[0], eager(there), rtol=1e-9, atol=1e-12 * np.abs(found[0]).max())
+            np.testing.assert_allclose(found[-1], found[0], rtol=1e-12, atol=1e-13 * np.abs(found[0]).max())
+
+
+def test_moments_with_other_options_and_in_exact_programs_are_calls():
+    x = np.random.default_rng(1).normal(size=(60, 100))
+    for f in (lambda x: np.mean(x, where=x > 0), lambda x: np.var(x, 0, dtype=float), lambda x: np.mean(x[:3], axis=1)):
+        program = wg.record(f, x)
+        np.testing.assert_allclose(program(x), f(x), rtol=1e-14)
+    assert_same_bits(wg.record(np.var, x, exact=True)(x), np.var(x))
+
+
 def test_softmax_needs_no_python_call():
     x = RNG.normal(size=(40, 30))
     made = wg.record(lambda x: np.sum(softmax(x) ** 2), x).grad()
@@ -148,7 +200,7 @@ def test_broadcast_sums_are_computed_where_they_are_read():
     program = wg.record(f, x)
     assert program._vm.count == 3  # the sums of squares, the product, and all else in one pass over 100 x 100 elements
     np.testing.assert_allclose(program(x), f(x), rtol=1e-14)
-    np.testing.assert_allclose(program.grad()(x), wg.grad(f, x), rtol=1e-13)
+    np.testing.assert_allclose(program.grad()(x), wg.grad(f, x), rtol=1e-13, atol=1e-14)
     assert_same_bits(program.tiered(TIERS[-1])(x), program(x))
 
 

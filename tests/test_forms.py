@@ -459,6 +459,8 @@ REFUSED = {
     "objects as floats": (as_objects_and_floats, r"Convert an array of objects by numpy\.array\(a, dtype=float\)"),
     "nditer with buffers": (lambda x: np.nditer([x, x], ["buffered"]), r"nditer over traced values has no buffers"),
     "samples": (lambda x: np.histogram(X, weights=x, bins=[0, x[0, 0]]), r"numpy\.histogram has no derivative in its"),
+    "points": (lambda x: np.histogram2d(x[0], X[0], 2), r"numpy\.histogram has no derivative in its"),
+    "edges by a rule": (lambda x: np.histogram(x, "auto"), r"numpy\.histogram_bin_edges with bins='auto' has no"),
     "resize": (lambda x: x.resize(6), r"ndarray\.resize .*numpy\.zeros"),
     "byteswap": (lambda x: x.byteswap(), r"ndarray\.byteswap .*stop_gradient"),
     "getfield": (lambda x: x.getfield(float), r"ndarray\.getfield .*slice"),

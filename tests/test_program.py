@@ -453,7 +453,7 @@ UNRECORDED = {
     "a spline": (lambda u: CubicSpline(np.arange(3.0), u), x, wg.TracedValueError, "CubicSpline that hides"),
     "a matrix": (lambda u: diags([u], [0]).sum(axis=0), x, wg.TracedValueError, "matrix that hides traced values"),
     "its memory": (lambda u: memoryview(u)[0], x, wg.TracedValueError, "memoryview"),
-    "no rule": (lambda u: np.histogram(u)[0], x, wg.UnsupportedFunctionError, "histogram"),
+    "no rule": (lambda u: np.histogram(u, "auto")[0], x, wg.UnsupportedFunctionError, "histogram"),
     "text": (lambda u: u, "a", TypeError, "pass a number"),
 }
 
@@ -555,17 +555,33 @@ def test_unsupported_argument_types_raise(name):
             call()
 
 
-def test_histograms_of_samples_without_derivative_are_recorded():
+@pytest.mark.parametrize("bins", [6, [-1.2, -0.3, 0.1, 1.0, 1.5]], ids=["even", "edges"])
+@pytest.mark.parametrize("is_constant", [True, False], ids=["constant samples", "samples"])
+def test_histograms_are_recorded_for_all_samples(bins, is_constant):
     def f(weights, samples):
-        a = wg.stop_gradient(samples)
-        counts, edges = np.histogram(a, 6, weights=weights)
-        return (counts / np.maximum(np.histogram(a, 6)[0], 1)) ** 2 * edges[1:]
+        a = wg.stop_gradient(samples) if is_constant else samples
+        counts, edges = np.histogram(a, bins, weights=weights * wg.stop_gradient(samples))
+        return (counts / np.maximum(np.histogram(a, bins)[0], 1)) ** 2 * edges[1:]
 
     weights, samples = np.linspace(0.5, 2.0, 40), np.sin(np.arange(40.0))
     program = wg.record(f, weights, args=(samples,))
     for there in (samples, np.cos(samples) + 0.3, samples[::-1] ** 3):
         assert_rounding(program(weights, there), f(weights, there))
         assert_rounding(program.jacobian()(weights, there), wg.jacobian(f)(weights, there))
+    if not is_constant:
+        compiled = wg.jacobian(wg.compile(f), argnums=1)
+        for derive in (program.jacobian, program.jvp, program.vjp, lambda _: compiled(weights, samples)):
+            with pytest.raises(wg.UnsupportedFunctionError, match="no derivative in its samples: counts jump"):
+                derive(1)
+
+
+def test_histograms_of_many_samples_have_the_bits_of_plain_code():
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(2, 150_000))
+    for bins in (100, np.sort(rng.normal(size=20))):
+        plain = np.histogram(x, bins, weights=w)[0]
+        assert_same_bits(wg.vjp(lambda w: np.histogram(x, bins, weights=w)[0], w)[0], plain, "eager")
+        assert_same_bits(wg.record(lambda w, x: np.histogram(x, bins, weights=w)[0], w, args=(x,))(w, x), plain, "")
 
 
 def test_text_and_counts():

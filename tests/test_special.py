@@ -147,6 +147,14 @@ def test_rules_keep_shape_and_precision():
     assert wg.grad(lambda a: np.sum(scipy.special.elliprd(a, 2.0, nothing)))(nothing).shape == (0,)
 
 
+def test_inlined_bodies_belong_to_their_constants():
+    a, constants = np.linspace(1.0, 2.0, 2000), [np.linspace(1.0, 2.0, 2000) for _ in range(2)]
+    constants[1][5:-5] += 0.3  # both are printed alike
+    for x in constants:
+        f = lambda a, x=x: np.sum(scipy.special.gammainc(a, x))
+        np.testing.assert_allclose(wg.record(f, a).grad()(a), wg.grad(f, a), rtol=1e-12)
+
+
 def test_struve_functions_of_order_0_have_second_derivatives_at_0():
     for f in (scipy.special.struve, scipy.special.modstruve):
         np.testing.assert_allclose(wg.derivative(lambda x, f=f: f(0, x), 0.0), 2 / np.pi, rtol=1e-15)

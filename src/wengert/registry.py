@@ -409,7 +409,7 @@ def by_formula(fun, body: Callable, **facts) -> Primitive:
 
 
 def constant(*funs, **columns) -> None:
-    """Declare functions that are locally constant: plain results, zero derivatives."""
+    """Declare functions that are locally constant: plain results, zero derivatives; with a `reason`, it is refused."""
     for fun in funs:
         _add(fun, Primitive(fun, "constant", curvature="none", **columns))
 

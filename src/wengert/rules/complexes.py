@@ -19,7 +19,7 @@ from wengert.rules import einsum, interpolation, kronecker, polynomials, reducti
 from wengert.rules.broadcasting import aligned, conjugate
 from wengert.rules.composed import as_array, dispatched, locally_constant
 from wengert.rules.elementwise import gap_of, gap_over_nan, power_wrt_base, power_wrt_exponent, sinc_partial, tie_share
-from wengert.rules.histograms import weighted_counts, weighted_counts_of_points
+from wengert.rules.histograms import weighted_counts
 from wengert.rules.products import (
     push_vdot,
     push_vecdot,
@@ -66,7 +66,7 @@ analytic(np.polyadd, np.polysub, np.polymul, np.polydiv, np.polyder, np.polyint,
 analytic(np.max, np.min, np.amax, np.amin, np.nanmax, np.nanmin, np.ptp, np.median, np.nanmedian, np.clip)
 analytic(np.sort, np.partition, np.unique, np.union1d)
 analytic(np.nan_to_num, np.nanvar, np.nanstd, np.corrcoef, np.poly)
-analytic(weighted_counts, weighted_counts_of_points, np.histogram, np.histogram2d, np.histogramdd)
+analytic(weighted_counts, np.histogram, np.histogram2d, np.histogramdd)
 analytic(np.put, np.putmask, np.place, np.put_along_axis, np.choose, np.apply_along_axis, np.apply_over_axes)
 analytic(*[body for body in ufunc_methods.values() if body in rows and rows[body].kind == "composed"])
 

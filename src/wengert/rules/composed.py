@@ -367,10 +367,10 @@ def dispatched(fun):
     return offering
 
 
-def locally_constant(fun):
+def locally_constant(fun, **columns):
     """Make `fun` dispatch, as `dispatched` does, and declare that its derivative is zero."""
     made = dispatched(fun)
-    constant(made)
+    constant(made, **columns)
     return made
 
 

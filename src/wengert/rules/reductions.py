@@ -294,6 +294,36 @@ facts(np.var, options={"mean": var_about})
 facts(np.std, options={"mean": std_about})
 
 
+def is_over_all(a, axis):
+    return axis is None or (isinstance(axis, tuple) and len(axis) == ndim_of(a))
+
+
+def total(a, axis, keepdims):
+    """Return a sum; one of all elements is a scalar that is reshaped, which programs compute without short rows."""
+    if not is_over_all(a, axis):
+        return np.sum(a, axis=axis, keepdims=is_kept(keepdims))
+    return np.reshape(np.sum(a), (1,) * ndim_of(a)) if is_kept(keepdims) else np.sum(a)
+
+
+def summed_mean(a, axis=None, *, keepdims=False):
+    """Body of ``numpy.mean``: programs add up in one pass with the work around it."""
+    return total(a, axis, keepdims) / length(a, axis)
+
+
+def summed_var(a, axis=None, *, ddof=0, keepdims=False):
+    deviation = a - summed_mean(a, axis, keepdims=not is_over_all(a, axis))
+    return total(np.square(deviation), axis, keepdims) / max(length(a, axis) - ddof, 0)
+
+
+def summed_std(a, axis=None, *, ddof=0, keepdims=False):
+    return np.sqrt(summed_var(a, axis, ddof=ddof, keepdims=keepdims))
+
+
+facts(np.mean, body=summed_mean)
+facts(np.var, body=summed_var)
+facts(np.std, body=summed_std)
+
+
 def average_wrt_array(ybar, y, a, axis=None, weights=None, *, keepdims=False):
     if weights is None:
         return mean_transpose(ybar, a, axis, keepdims=keepdims)

@@ -239,6 +239,40 @@ def interpolation_slopes(x, xp, fp):
     return y
 
 
+@cython.cdivision(True)
+def even_bins(x, edges):
+    """Return the 1-based bin of each sample between edges at equal distances, or None if an array is not plain.
+
+    The arithmetic is that of ``numpy.histogram``: a quotient, whose rounding errors are corrected at the edges.
+    Samples outside all bins are in bin 0.
+    """
+    cdef Py_ssize_t i, k, n
+    cdef const double *samples
+    cdef const double *bounds
+    cdef cnp.int64_t *found
+    cdef double first, last, width
+    if not is_plain(x) or not is_plain(edges) or len(edges) < 2:
+        return None
+    places = np.empty(shape_of(x), np.int64)
+    samples = <const double *>cnp.PyArray_DATA(<cnp.ndarray>x)
+    bounds = <const double *>cnp.PyArray_DATA(<cnp.ndarray>edges)
+    found = <cnp.int64_t *>cnp.PyArray_DATA(<cnp.ndarray>places)
+    n = len(edges) - 1
+    first, last = bounds[0], bounds[n]
+    width = last - first
+    for i in range(cnp.PyArray_SIZE(<cnp.ndarray>x)):
+        if not (first <= samples[i] <= last):
+            found[i] = 0
+            continue
+        k = min(<Py_ssize_t>((samples[i] - first) / width * n), n - 1)
+        if samples[i] < bounds[k]:
+            k -= 1
+        elif k < n - 1 and samples[i] >= bounds[k + 1]:
+            k += 1
+        found[i] = k + 1
+    return places
+
+
 cdef double strong_product(double a, double b) noexcept:
     return 0.0 if a == 0.0 or b == 0.0 else a * b
 

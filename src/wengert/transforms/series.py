@@ -234,6 +234,8 @@ def apply(fun: Callable, args: tuple, kwargs: dict) -> Any:
     if row is None or row.kind == "refuse":
         raise _no_rule(registry.dotted_name(fun))
     if row.kind == "constant":
+        if row.reason:
+            raise UnsupportedFunctionError(row.reason)
         if row.watch == "text":
             checks.written(found[0], "")
         return fun(*value_of(args), **{name: value_of(x) for name, x in kwargs.items()})

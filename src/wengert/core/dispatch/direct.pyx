@@ -72,7 +72,7 @@ cdef class Route:
         fun = row.fun
         self.kind = KINDS.get(row.kind, OTHER)
         if (fun in special or row.watch is not None or row.simpler is not None or row.is_formula or row.unheeded
-                or (self.kind == CONSTANT and row.on_complex is not None)):
+                or (self.kind == CONSTANT and (row.on_complex is not None or row.reason))):
             self.kind = OTHER
         self.keywords = row.keywords
         if self.kind in (VIEW, REARRANGEMENT, CONSTANT):

@@ -187,6 +187,8 @@ def function(fun, args, kwargs, compute=None):
             return row.on_complex(*args, **kwargs)
         if recording and not row.static:
             return record_constant(row, args, kwargs, compute or fun)
+        if row.reason:
+            raise refusal((args, tuple(kwargs.values())), row.reason, UnsupportedFunctionError)
         if recording and row.watch == "memory":
             levels.end_recording(f"numpy.{fun.__name__} of arguments", True)
         return clean((compute or fun)(*plain(args), **plain_keywords(kwargs)))

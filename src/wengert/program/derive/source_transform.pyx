@@ -28,7 +28,7 @@ from wengert.program.ir.opcodes cimport *
 from wengert.core import frames
 from wengert.core.levels import caught
 from wengert.deferred import deferred
-from wengert.errors import NonSmoothError
+from wengert.errors import NonSmoothError, UnsupportedFunctionError
 from wengert.program.ir import call_rules
 from wengert.program.ir.call import Call, Operand, is_function, is_solution, is_told, known_solutions, static
 from wengert.program.ir.reference import evaluated, example_of, of_type

@@ -83,11 +83,14 @@ cdef class Sweep:
                     if self.active[v]:
                         self.active[i] = 1
                         break
-            elif op == CALL and self.code.types[self.code.kinds[i]][0].kind in "fc":
+            elif op == CALL:
                 call = self.code.calls[self.code.as_[i]]
-                if call.row is None or call.row.kind != "constant":
+                is_constant = call.row is not None and call.row.kind == "constant"
+                if call.row.reason if is_constant else self.code.types[self.code.kinds[i]][0].kind in "fc":
                     for v in call.operands:
                         if self.active[v]:
+                            if is_constant:
+                                raise UnsupportedFunctionError(call.row.reason)
                             self.active[i] = 1
 
     # ------------------------------------------------------------------------------------------ instructions

@@ -379,8 +379,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("simplify", _simplify, ("batch",), *_SIMPLIFY, parts=_PARTS),
     Pass("simplify", _simplify, ("run",), *_SIMPLIFY, exact=True, applies=_is_exact, parts=_PARTS),
     Pass(
-        "lower", lambda code, run: simplify.lowered(code), ("run", "run batch", "loop body"),
-        "differentiation barriers (STOP) removed",
+        "lower", lambda code, run: simplify.lowered(code, run.options.exact), ("run", "run batch", "loop body"),
+        "differentiation barriers (STOP) removed, arithmetic on reduced rows moved behind broadcasts",
         "Muchnick (1997), Advanced compiler design and implementation, section 4.2", True, is_optional=False,
     ),
     Pass(

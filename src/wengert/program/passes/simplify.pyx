@@ -18,7 +18,8 @@ import numpy as np
 from wengert.core.tape.kernel cimport Kernel, by_opcode
 from wengert.core.tape.memory cimport Block, take
 from wengert.core.tape.tape cimport (
-    WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_POW, WG_SUBTRACT,
+    WG_ABSOLUTE, WG_ADD, WG_DIVIDE, WG_MULTIPLY, WG_NEGATIVE, WG_POSITIVE, WG_POW, WG_RECIPROCAL, WG_SINGLE, WG_SQRT,
+    WG_SQUARE, WG_SUBTRACT,
 )
 from wengert.program.ir.ir cimport (
     FLAG, IS_COMMUTATIVE, IS_ELEMENTWISE, READS_ELEMENTS, SCALAR, Listing, copied, count_uses, emit, filtered,
@@ -28,7 +29,7 @@ from wengert.program.ir.opcodes cimport *
 from wengert.program.ir.view_overlap cimport Boxes, are_disjoint
 
 from wengert.core.tape.tape import kernel_partials
-from wengert.program.ir.call import Operand, is_function, product_of, static
+from wengert.program.ir.call import Operand, fold_of, is_function, product_of, static
 from wengert.program.ir.opcode_table import function, primitive
 
 cnp.import_array()
@@ -86,18 +87,24 @@ cpdef bint contains(Listing code, int op) noexcept:
     return False
 
 
-def lowered(Listing code):
-    """Return the program without STOP marks, which only source transformation needs."""
+def lowered(Listing code, bint exact=True):
+    """Return the program without STOP marks, which only source transformation needs.
+
+    Unless `exact`, arithmetic on reduced rows that is broadcast follows the broadcast: see `hoist_rows`.
+    """
     cdef Listing found = code.successor()
     cdef Py_ssize_t i
     cdef Block block = take(code.n * sizeof(int32_t))
     cdef int32_t *of = <int32_t *>block.data
-    if not (contains(code, STOP) or contains(code, ISNAN)):
+    cdef dict known = {}
+    if not (contains(code, STOP) or contains(code, ISNAN) or (not exact and contains(code, VIEW))):
         return code
     for i in range(code.n):
         of[i] = of[code.as_[i]] if code.ops[i] == STOP else copied(code, i, of, found)
         if code.ops[i] == VIEW:
             of[i] = hoist_isnan(found, of[i])
+            if not exact and found.ops[of[i]] == VIEW:
+                of[i] = hoist_rows(found, of[i], known)
     set_ends(code, of, found)
     return eliminate_dead_in_place(found)
 
@@ -115,6 +122,76 @@ cdef int32_t hoist_isnan(Listing code, int32_t i) except -1:
     size = dtype.itemsize
     source = code.view(source, (offset * size, shape, tuple([size * s for s in strides])), dtype)
     return emit(code, ISNAN, source, -1, -1, code.type_of((np.dtype(bool), shape, None)))
+
+
+cdef enum:
+    MAX_ROW = 512               # elements of a chunk of the VM, which reduces rows up to this length within a kernel
+    MAX_ON_ROWS = 8             # limit on the operations in sequence that follow a broadcast
+
+#: operations that cost no more than a pass over memory, by opcode
+cdef frozenset ON_ROWS = frozenset((
+    WG_SINGLE, WG_NEGATIVE, WG_ABSOLUTE, WG_SQUARE, WG_RECIPROCAL, WG_SQRT, WG_ADD, WG_SUBTRACT, WG_MULTIPLY, WG_DIVIDE,
+    STRONG, *[PARTIAL + 2 * op + side for op in (WG_DIVIDE, WG_SQUARE, WG_RECIPROCAL, WG_SQRT) for side in range(2)],
+))
+
+
+cdef int32_t hoist_rows(Listing code, int32_t i, dict known) except -1:
+    """Rewrite a broadcast of arithmetic on reduced rows as arithmetic on broadcasts.
+
+    An operation on an array of another shape would end the kernel that reduces the rows, and the arrays that the rest
+    of this kernel reads would be stored. `known` maps broadcasts to their values, for later ones.
+    """
+    cdef int32_t[3] column
+    cdef int32_t a = code.as_[i]
+    cdef int k, op = code.ops[a], mask
+    offset, shape, strides = view = code.views[code.bs[i]]
+    if not strides or strides[len(strides) - 1] or not 1 < shape[len(shape) - 1] <= MAX_ROW:
+        return i
+    if code.types[code.kinds[i]][0] != np.float64 or not is_on_rows(code, a, shape, MAX_ON_ROWS):
+        return i
+    code.n = i
+    key = a, view
+    if key not in known:
+        column, mask = [code.as_[a], code.bs[a], code.cs[a]], names(op)
+        for k in range(3):
+            if mask & 1 << k and column[k] >= 0 and code.kinds[column[k]] > FLAG:
+                column[k] = hoist_rows(code, code.view(column[k], view, np.dtype(np.float64)), known)
+        known[key] = emit(code, op, column[0], column[1], column[2], code.type_of((np.dtype(np.float64), shape, None)))
+    return known[key]
+
+
+cdef bint is_on_rows(Listing code, int32_t v, tuple shape, int depth) except -1:
+    """Return whether a value is arithmetic on the reductions of an array of this shape over its last axis."""
+    cdef int32_t[3] column
+    cdef int32_t u
+    cdef int k, mask = names(code.ops[v])
+    cdef bint found = False
+    if depth == 0 or <int>code.ops[v] not in ON_ROWS or code.kinds[v] <= FLAG:
+        return False
+    dtype, _, own_strides = code.types[code.kinds[v]]
+    if dtype != np.float64 or own_strides is not None:
+        return False
+    column = [code.as_[v], code.bs[v], code.cs[v]]
+    for k in range(3):
+        u = column[k]
+        if not mask & 1 << k or u < 0 or code.kinds[u] <= FLAG:
+            continue
+        if code.kinds[u] != code.kinds[v]:
+            return False
+        found = found or is_reduced_row(code, u, shape) or is_on_rows(code, u, shape, depth - 1)
+    return found
+
+
+cdef bint is_reduced_row(Listing code, int32_t v, tuple shape) except -1:
+    """Return whether a value has the reductions over the last axis of an array of this shape."""
+    cdef Py_ssize_t size = math.prod(shape[:len(shape) - 1])
+    while code.ops[v] == VIEW and math.prod(code.types[code.kinds[v]][1]) == size:
+        v = code.as_[v]
+    if code.ops[v] != CALL or code.kinds[v] <= FLAG or math.prod(code.types[code.kinds[v]][1]) != size:
+        return False
+    call = code.calls[code.as_[v]]
+    return (fold_of(call) is not None and len(call.operands) == 1
+            and code.types[code.kinds[<int32_t>call.operands[0]]][1] == shape)
 
 
 cdef enum:
