@@ -20,6 +20,7 @@ import state_cases
 import state_frameworks
 import state_library
 import wengert as wg
+from helpers import fourth_order_difference
 from state_cases import CHANGING, KEPT, UNDIFFERENTIATED
 from state_routes import ROUTES
 from wengert.program.specialise import compiled as compiled_module
@@ -191,6 +192,16 @@ def test_changed_state_is_seen_by_next_derivative(name, operator):
         change()
         for _ in range(2):
             np.testing.assert_allclose(compiled(X), plain(X), rtol=1e-13)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [name for name in CASES if name not in UNDIFFERENTIATED])
+def test_changed_state_is_seen_by_next_derivative_without_compilation(name):
+    f, change = CASES[name]()
+    for step in (lambda: None, change):
+        step()
+        for _ in range(2):
+            np.testing.assert_allclose(wg.grad(f)(X), fourth_order_difference(f, X), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("recheck", [None, "auto", 1])

@@ -39,7 +39,7 @@ class Inspected:
         end = functools.partial(forget, plans, id(root))
         self.refs = [weakref.ref(root, end)]
         self.code = root.__code__ if type(root) is types.FunctionType else None
-        self.defaults = self.code and (id(root.__defaults__), id(root.__kwdefaults__))
+        self.defaults = self.code and follow.signature_of(root)
         self.cells = ()
         if self.code and root.__closure__:
             cells = enumerate(zip(follow.marks_of(map(follow.content_of, root.__closure__)), self.code.co_freevars))
@@ -129,7 +129,7 @@ class Inspected:
 
     def rest_holds(self, root):
         """Check the parts that most plans do not have."""
-        if self.code and (id(root.__defaults__), id(root.__kwdefaults__)) != self.defaults:
+        if self.code and follow.signature_of(root) != self.defaults:
             return False
         for get, name in self.data:
             if follow.ends_in_code(get(name)):

@@ -38,8 +38,10 @@ from wengert.core.rebind.follow import (
     parts_of,
     py_func_of,
     reads_computed,
+    signature_of,
     slots_of,
     space_of,
+    state_of,
     tables_of,
     top_package,
 )
@@ -504,9 +506,12 @@ class Plan(Inspected):
         recipe = [[*map(id, bases)], is_mixin(cls)]  # ids, since proxy classes compare equal to their originals
         methods, attributes = self.replaced_methods(cls), self.class_attributes(cls)
         for name, value in methods:
-            parts = () if type(value) is types.FunctionType else parts_of(value)
-            codes = [self.changed.get(id(part)) for part in parts]
-            recipe.append((name, id(value), self.changed[id(value)], codes))
+            if type(value) is types.FunctionType:
+                held = signature_of(value)
+            else:
+                held = [self.changed.get(id(part)) for part in parts_of(value)]
+                held += state_of(value) if type(value) is functools.partialmethod else ()
+            recipe.append((name, id(value), self.changed[id(value)], held))
         recipe += attributes
         proxy = self.proxy_classes.get(id(cls))
         if proxy is None or proxy._wengert_recipe != recipe:
