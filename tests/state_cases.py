@@ -1024,6 +1024,12 @@ for name, change in CHANGES_OF_POLYNOMIALS.items():
 
 
 @case
+def scalar_array_in_a_linear_function():
+    held = np.array(2.0)
+    return lambda u: u * held if f"{u:.3g}" else u, lambda: held.__setitem__((), 5.0)
+
+
+@case
 def decorator_with_state():
     def scaled(f):
         def wrapper(u):
