@@ -204,6 +204,67 @@ def test_changed_state_is_seen_by_next_derivative_without_compilation(name):
             np.testing.assert_allclose(wg.grad(f)(X), fourth_order_difference(f, X), rtol=1e-9, atol=1e-12)
 
 
+def test_object_that_replaces_a_changed_one_is_seen():
+    space = state_cases.source("""
+class Model:
+    def __init__(self, curve):
+        self.curve = curve
+
+    def __call__(self, u):
+        return self.curve(u)
+
+model = Model(np.sin)
+
+def value(u):
+    return model(u)
+
+def f(u):
+    return value(u)
+""")
+    derivative = wg.grad(space.f)
+    assert derivative(X) == np.cos(X)
+    for _ in range(3):
+        space.model.curve = np.exp
+        assert derivative(X) == np.exp(X)
+        space.model = space.Model(np.square)  # the plan of `value` is made anew, and ends the one that kept the object
+        assert derivative(X) == 2 * X
+        space.model = None
+        space.model = space.Model(np.sin)
+        assert derivative(X) == np.cos(X)
+
+
+def test_object_that_replaces_one_in_a_closure_is_seen():
+    space = state_cases.source("""
+class Rate:
+    def __init__(self, k):
+        self.k = k
+
+    def __call__(self, u):
+        new = np.zeros(1)
+        new[0] = self.k * u
+        return new[0]
+
+def make(rate):
+    def put(new):
+        nonlocal rate
+        rate = new
+
+    return lambda u: rate(u), put
+
+inner, put = make(Rate(1.0))
+
+def value(u):
+    return inner(u)
+
+def f(u):
+    return value(u)
+""")
+    derivative = wg.grad(space.f)
+    for k in range(1, 5):
+        space.put(space.Rate(float(k)))
+        assert derivative(X) == k
+
+
 @pytest.mark.parametrize("recheck", [None, "auto", 1])
 @pytest.mark.parametrize("name", CHANGING)
 def test_state_that_changes_in_each_call_is_not_compiled(name, recheck):

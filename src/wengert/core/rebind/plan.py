@@ -45,7 +45,7 @@ from wengert.core.rebind.follow import (
     tables_of,
     top_package,
 )
-from wengert.core.rebind.inspected import Inspected
+from wengert.core.rebind.inspected import Inspected, when_part_dies
 from wengert.core.rebind.modules import ModuleInUse, ModuleProxy, import_alias, module_proxy, proxied
 from wengert.core.rebind.new_arrays import wrapped_lines, wraps_results
 from wengert.core.rebind.proxies import (
@@ -230,9 +230,10 @@ class Plan(Inspected):
         alive = [ref() for ref in self.refs]
         if self.code() is not root.__code__ or any(value is None for value in alive) or not self.holds(root):
             return None
-        new, end = self.without_copies(), functools.partial(forget, plans, id(root))
+        new, end = self.without_copies(), when_part_dies(root)
         new.code = root.__code__
-        new.refs = [weakref.ref(value, end) for value in (root, *alive)]
+        new.refs = [weakref.ref(root, functools.partial(forget, plans, id(root)))]
+        new.refs += [weakref.ref(value, end) for value in alive]
         if new.run:
             new.changed[id(root)] = new.run
             new.keep_copy(root)
