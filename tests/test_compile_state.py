@@ -204,6 +204,29 @@ def test_changed_state_is_seen_by_next_derivative_without_compilation(name):
             np.testing.assert_allclose(wg.grad(f)(X), fourth_order_difference(f, X), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("operator", [wg.jvp, wg.hvp])
+def test_tolerance_of_a_solver_is_a_plain_value_in_directional_derivatives(operator):
+    space = state_cases.source("""
+from scipy.optimize import brentq
+
+tolerance, weights, heights, places = 1e-12, [np.cos, 2.0], np.array([0.0, 1.0, 3.0]), np.array([0.0, 1.0, 2.0])
+
+def height(u):
+    return np.interp(u, places, heights)
+
+def f(x):
+    return (brentq(lambda z: z**3 + z - x[0], -3, 3, xtol=tolerance) + weights[1] * x[2] + height(x[1])) ** 2
+""")
+    x, v = np.array([0.3, 0.4, 0.6]), np.ones(3)
+    with compile_warnings() as caught:
+        compiled, plain = operator(wg.compile(space.f, recheck=None)), operator(space.f)
+        for value in (1.0, 4.0, 7.0):
+            space.heights[1] = value
+            for got, expected in zip(compiled(x, v), plain(x, v)):
+                np.testing.assert_allclose(got, expected, rtol=1e-12)
+    assert not caught
+
+
 def test_object_that_replaces_a_changed_one_is_seen():
     space = state_cases.source("""
 class Model:
