@@ -929,6 +929,107 @@ def state_of_a_partial():
 
 
 @case
+def further_keyword_of_a_partial():
+    part = functools.partial(lambda u, k=2.0, owner=np.sin: u * k, owner=np.cos)
+    return lambda u: part(u), item(part.keywords, "k", 5.0)
+
+
+@case
+def keyword_of_a_partial_in_a_global():
+    space = source("""
+import functools
+
+def scaled(u, k):
+    new = np.zeros(1)
+    new[0] = u * k
+    return new[0]
+
+part = functools.partial(scaled, k=2.0)
+
+def f(u):
+    return part(u)
+""")
+    return space.f, item(space.part.keywords, "k", 5.0)
+
+
+@case
+def keyword_of_a_partial_method():
+    class Scale:
+        def scaled(self, u, k):
+            new = np.zeros(1)
+            new[0] = u * k
+            return new[0]
+
+        twice = functools.partialmethod(scaled, k=2.0)
+
+    scale = Scale()
+    return lambda u: scale.twice(u), item(vars(Scale)["twice"].keywords, "k", 5.0)
+
+
+@case
+def keyword_default_beside_a_function():
+    def scaled(u, *, k=2.0, function=np.negative):
+        return k * function(u)
+
+    return lambda u: scaled(u), item(scaled.__kwdefaults__, "k", 5.0)
+
+
+@case
+def keyword_default_of_a_method():
+    class Scale:
+        def scaled(self, u, *, k=2.0, function=np.negative):
+            return k * function(u)
+
+    scale = Scale()
+    return lambda u: scale.scaled(u), item(Scale.scaled.__kwdefaults__, "k", 5.0)
+
+
+@case
+def keyword_default_of_the_function_itself():
+    def scaled(u, *, k=2.0, function=np.negative):
+        return k * function(u)
+
+    return scaled, item(scaled.__kwdefaults__, "k", 5.0)
+
+
+def of_polynomials(change):
+    """Return a case that evaluates a polynomial in a global, and one in an attribute."""
+
+    def make():
+        space = source("""
+class Model:
+    def __init__(self, curve):
+        self.curve = curve
+
+    def value(self, u):
+        return self.curve(u)
+
+curve, model = np.polynomial.Polynomial([1.0, 2.0]), Model(np.polynomial.Polynomial([1.0, 2.0]))
+
+def f(u):
+    return curve(u) + model.value(u)
+""")
+        return space.f, lambda: (change(space.curve), change(space.model.curve))
+
+    return make
+
+
+CHANGES_OF_POLYNOMIALS = {
+    "coefficients": lambda curve: setattr(curve, "coef", np.array([1.0, 3.0])),
+    "coefficient": lambda curve: curve.coef.__setitem__(1, 3.0),
+    "domain": lambda curve: setattr(curve, "domain", np.array([0.0, 1.0])),
+}
+for name, change in CHANGES_OF_POLYNOMIALS.items():
+    CASES[f"{name} of a polynomial"] = of_polynomials(change)
+
+
+@case
+def scalar_array_in_a_linear_function():
+    held = np.array(2.0)
+    return lambda u: u * held if f"{u:.3g}" else u, lambda: held.__setitem__((), 5.0)
+
+
+@case
 def decorator_with_state():
     def scaled(f):
         def wrapper(u):

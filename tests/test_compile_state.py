@@ -20,6 +20,7 @@ import state_cases
 import state_frameworks
 import state_library
 import wengert as wg
+from helpers import fourth_order_difference
 from state_cases import CHANGING, KEPT, UNDIFFERENTIATED
 from state_routes import ROUTES
 from wengert.program.specialise import compiled as compiled_module
@@ -191,6 +192,100 @@ def test_changed_state_is_seen_by_next_derivative(name, operator):
         change()
         for _ in range(2):
             np.testing.assert_allclose(compiled(X), plain(X), rtol=1e-13)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [name for name in CASES if name not in UNDIFFERENTIATED])
+def test_changed_state_is_seen_by_next_derivative_without_compilation(name):
+    f, change = CASES[name]()
+    for step in (lambda: None, change):
+        step()
+        for _ in range(2):
+            np.testing.assert_allclose(wg.grad(f)(X), fourth_order_difference(f, X), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("operator", [wg.jvp, wg.hvp])
+def test_tolerance_of_a_solver_is_a_plain_value_in_directional_derivatives(operator):
+    space = state_cases.source("""
+from scipy.optimize import brentq
+
+tolerance, weights, heights, places = 1e-12, [np.cos, 2.0], np.array([0.0, 1.0, 3.0]), np.array([0.0, 1.0, 2.0])
+
+def height(u):
+    return np.interp(u, places, heights)
+
+def f(x):
+    return (brentq(lambda z: z**3 + z - x[0], -3, 3, xtol=tolerance) + weights[1] * x[2] + height(x[1])) ** 2
+""")
+    x, v = np.array([0.3, 0.4, 0.6]), np.ones(3)
+    with compile_warnings() as caught:
+        compiled, plain = operator(wg.compile(space.f, recheck=None)), operator(space.f)
+        for value in (1.0, 4.0, 7.0):
+            space.heights[1] = value
+            for got, expected in zip(compiled(x, v), plain(x, v)):
+                np.testing.assert_allclose(got, expected, rtol=1e-12)
+    assert not caught
+
+
+def test_object_that_replaces_a_changed_one_is_seen():
+    space = state_cases.source("""
+class Model:
+    def __init__(self, curve):
+        self.curve = curve
+
+    def __call__(self, u):
+        return self.curve(u)
+
+model = Model(np.sin)
+
+def value(u):
+    return model(u)
+
+def f(u):
+    return value(u)
+""")
+    derivative = wg.grad(space.f)
+    assert derivative(X) == np.cos(X)
+    for _ in range(3):
+        space.model.curve = np.exp
+        assert derivative(X) == np.exp(X)
+        space.model = space.Model(np.square)  # the plan of `value` is made anew, and ends the one that kept the object
+        assert derivative(X) == 2 * X
+        space.model = None
+        space.model = space.Model(np.sin)
+        assert derivative(X) == np.cos(X)
+
+
+def test_object_that_replaces_one_in_a_closure_is_seen():
+    space = state_cases.source("""
+class Rate:
+    def __init__(self, k):
+        self.k = k
+
+    def __call__(self, u):
+        new = np.zeros(1)
+        new[0] = self.k * u
+        return new[0]
+
+def make(rate):
+    def put(new):
+        nonlocal rate
+        rate = new
+
+    return lambda u: rate(u), put
+
+inner, put = make(Rate(1.0))
+
+def value(u):
+    return inner(u)
+
+def f(u):
+    return value(u)
+""")
+    derivative = wg.grad(space.f)
+    for k in range(1, 5):
+        space.put(space.Rate(float(k)))
+        assert derivative(X) == k
 
 
 @pytest.mark.parametrize("recheck", [None, "auto", 1])

@@ -35,6 +35,7 @@ from numpy import sin, zeros
 from wengert.core.rebind.bytecode import codes_in, decode, names_in, places, table_of
 from wengert.core.rebind.relocate import relocated
 
+import wengert as wg
 from wengert.features import NAMING
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -853,6 +854,37 @@ def test_replaced_or_changed_instance_is_seen():
     assert rebound(f)()[0] == "new"
     held["Model"].residual = lambda self: ("other", np.zeros(1))
     assert rebound(f)()[0] == "other" and rebound(held["model"].residual)()[0] == "other"
+
+
+CURVE = np.polynomial.Polynomial([1.0, 2.0])
+
+
+class Slotted:
+    __slots__ = ("curve",)
+
+
+slotted = Slotted()
+slotted.curve = CURVE
+
+
+class Curves:
+    curve = CURVE
+    listed, named, plain = [CURVE], {"a": CURVE}, types.SimpleNamespace(curve=CURVE)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: CURVE(float(x)),
+        lambda x: Curves.curve(float(x)),
+        lambda x: slotted.curve(float(x)),
+        lambda x: Curves.listed[0](float(x)),
+        lambda x: Curves.named["a"](float(x)),
+        lambda x: Curves.plain.curve(float(x)),
+    ],
+)
+def test_polynomial_is_converted_wherever_it_is_held(f):
+    assert wg.grad(f)(0.5) == 2.0
 
 
 def test_class_is_replaced_only_if_called_or_read_from():

@@ -252,6 +252,81 @@ def test_changed_class_attribute_is_seen(monkeypatch, wrap):
     np.testing.assert_allclose(derivative(0.4), 3 * before, rtol=1e-14)
 
 
+#: (function that makes an object, change of the object, value of the object at a number)
+CHANGES = {
+    "CubicSpline": (
+        lambda: CubicSpline(T, np.sin(T)), lambda held: setattr(held, "c", held.c * 2), lambda held, x: held(x)
+    ),
+    "BSpline": (
+        lambda: interpolate.make_interp_spline(T, np.sin(T)),
+        lambda held: setattr(held, "t", held.t * 2),
+        lambda held, x: held(x),
+    ),
+    "interp1d": (
+        lambda: interp1d(T, T, bounds_error=False, fill_value=1.0),
+        lambda held: setattr(held, "fill_value", 3.0),
+        lambda held, x: held(x + 2) * x,
+    ),
+    "gaussian_kde": (lambda: gaussian_kde(T), lambda held: held.set_bandwidth(0.2), lambda held, x: held(x)[0]),
+    "frozen arguments": (
+        lambda: stats.norm(0.3, 1.2), lambda held: setattr(held, "args", (0.1, 2.0)), lambda held, x: held.logpdf(x)
+    ),
+    "frozen keyword": (
+        lambda: stats.norm(scale=1.2), lambda held: held.kwds.update(scale=2.0), lambda held, x: held.logpdf(x)
+    ),
+    "user's distribution": (
+        lambda: Bell(name="bell"), lambda held: setattr(held, "height", 3.0), lambda held, x: held.pdf(x)
+    ),
+    "sparse": (
+        lambda: scipy.sparse.csr_array(np.eye(2)),
+        lambda held: setattr(held, "data", held.data * 2),
+        lambda held, x: (held @ np.array([x, x * x])).sum(),
+    ),
+    "StateSpace": (
+        lambda: StateSpace([[1.0]], [[1.0]], [[1.0]], [[0.0]]),
+        lambda held: setattr(held, "A", np.array([[5.0]])),
+        lambda held, x: (held.A * x).sum(),
+    ),
+}
+evaluate = in_global = in_attribute = None
+
+
+def of_a_global(x):
+    return evaluate(in_global, x)
+
+
+def of_an_attribute(x):
+    return evaluate(in_attribute.held, x)
+
+
+class Owner:
+    def __init__(self, held):
+        self.held = held
+
+
+@pytest.mark.filterwarnings("ignore::wengert.errors.CompileWarning")
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("f", [of_a_global, of_an_attribute])
+@pytest.mark.parametrize("wrap", [lambda f: f, wg.compile], ids=["eager", "compiled"])
+def test_changed_object_is_seen(monkeypatch, wrap, f, name):
+    make, change, evaluate = CHANGES[name]
+    held = make()
+    for key, value in (("evaluate", evaluate), ("in_global", held), ("in_attribute", Owner(held))):
+        monkeypatch.setitem(globals(), key, value)
+    derivative = wg.grad(wrap(f))
+    for step in (lambda held: None, change):
+        step(held)
+        for _ in range(2):
+            np.testing.assert_allclose(derivative(0.37), fourth_order_difference(f, 0.37), rtol=1e-8)
+
+
+KROGH = interpolate.KroghInterpolator(T, np.sin(T))
+
+
+def test_object_with_a_dtype():
+    np.testing.assert_allclose(wg.grad(lambda x: KROGH(x))(0.37), fourth_order_difference(KROGH, 0.37), rtol=1e-8)
+
+
 class Base:
     def square(self, x):
         return x * x

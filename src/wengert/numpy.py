@@ -985,8 +985,10 @@ def _polynomials():
 
 
 def _polynomial_like(original, cls):
-    """Convert a polynomial created by NumPy's class to the class of the second copy."""
-    return cls(original.coef, original.domain, original.window, original.symbol)
+    """Convert a polynomial created by NumPy's class to the class of the second copy; they share their arrays."""
+    new = object.__new__(cls)
+    vars(new).update(vars(original))
+    return new
 
 
 #: attributes of NumPy with underscores: its version, and those of a namespace of the array API

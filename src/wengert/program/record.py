@@ -74,6 +74,9 @@ class _Constants:
     def operands(self, inputs, leaves):
         return list(inputs)
 
+    def without(self, leaves):
+        return self
+
     def bound(self, operands):
         return self._bind()
 
@@ -110,8 +113,11 @@ def trace(
     if derive is not None:
         with_direction = type(f) in (JVP, HVP)
         if not with_direction or _is_single_direction(*args[:2]):
-            given = (args[0], *args[2:]) if with_direction else args
-            program = _traced(_innermost_function, f, given, kwargs, reading, exact, disabled)
+            given, read = args, reading
+            if with_direction:
+                first, last = (len(Form(args[:k], {}).leaves) for k in (1, 2))
+                given, read = (args[0], *args[2:]), reading.without(range(first, last))
+            program = _traced(_innermost_function, f, given, kwargs, read, exact, disabled)
             program._assumes_finite = assumes_finite
             try:
                 made = functools.partial(_first_form, f=f, derive=derive) if defers else derive

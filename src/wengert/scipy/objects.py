@@ -137,7 +137,7 @@ def recast(value: Any, memo: dict[int, Any] | None = None) -> Any:
         return {key: recast(part, memo) for key, part in value.items()}
     if kind is types.MethodType and (owner := recast(value.__self__, memo)) is not value.__self__:
         return getattr(owner, value.__name__)
-    return replaced(value)
+    return value if id(value) in follow.DTYPES else replaced(value)
 
 
 def _recast_class(kind):

@@ -16,6 +16,7 @@ import os
 import sys
 import types
 import typing
+import weakref
 
 from wengert.core.rebind.identity import REGISTERED
 from wengert.core.rebind.rename import BUILTINS, attribute_uses, read
@@ -538,16 +539,57 @@ def marks_of(held):
     return [kind if (kind := type(value)) in INERT else id(value) for value in held]
 
 
+def signature_of(f):
+    """Identities of the defaults of a function's parameters, of which its copy may have its own."""
+    words = f.__kwdefaults__
+    return (id(f.__defaults__), *words, *map(id, words.values())) if words else (id(f.__defaults__),)
+
+
 def own_state_of(f):
     """State of a function, apart from global names, that determines its replacement."""
     written = read(f.__code__).written
     held = contents_of(f) if written else map(content_of, f.__closure__ or ())
-    return [id(f.__code__), id(f.__defaults__), id(f.__kwdefaults__), *marks_of(held)]
+    return [id(f.__code__), *signature_of(f), *marks_of(held)]
+
+
+_HOLDERS = weakref.WeakKeyDictionary()  # type -> whether `_held_in` looks into its objects, and whether they have slots
+
+
+def _held_in(value):
+    """Values in a container, in an object of a package that is not followed, or in one that is converted."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return value
+    if kind is dict:
+        return [*value.copy().values()]
+    if kind not in _HOLDERS:
+        is_adopted = any(base in SUBCLASSED for base in kind.__mro__)
+        is_copied = is_adopted or is_converted(kind) or top_package(kind.__module__) in FOREIGN
+        _HOLDERS[kind] = is_copied, bool(slots_of(kind))
+    is_copied, has_slots = _HOLDERS[kind]
+    if not is_copied:
+        return ()
+    held = [*space_of(value).copy().values()]
+    return held + slot_contents(value) if has_slots else held
+
+
+def is_converted(kind):
+    """Return whether objects of a type are replaced by copies of another class."""
+    return kind in MAKERS and MAKERS[kind][0] is type
 
 
 def state_of(value):
     """State of `value` that determines its replacement."""
+    if is_converted(type(value)):  # its copy shares the arrays, but not the attributes
+        inner, met = [*_held_in(value)], {id(value)}
+        for part in inner:
+            if type(part) not in DATA and id(part) not in met:
+                met.add(id(part))
+                inner += _held_in(part)
+        return [*map(id, inner)]
+    if type(value) in (functools.partial, functools.partialmethod):  # its copy has arguments of its own
+        return [id(value.func), *map(id, value.args), *value.keywords, *map(id, value.keywords.values())]
     state = marks_of(parts_of(value))
     if type(value) is types.FunctionType:
-        return state + [id(value.__code__), id(value.__defaults__), id(value.__kwdefaults__)]
+        return state + [id(value.__code__), *signature_of(value)]
     return state

@@ -13,6 +13,24 @@ from wengert.core.rebind.rename import forget, read
 from wengert.core.rebind.tables import TABLES
 
 _GROWING = TABLES - {tuple}
+_NEVER = ((bool, None, None),)  # an entry of `fixed` that no check accepts, since bool(None) is not None
+
+
+def when_part_dies(root):
+    """Return a callback of weak references to objects that the plan of `root` inspected, which ends the plan.
+
+    The plan of a function or class of a module stays, but no longer holds: a new one takes over its copy, to which
+    copies of other functions may refer.
+    """
+    is_of_module = type(root) is types.FunctionType and follow.is_module_namespace(root.__globals__)
+    may_be_used = isinstance(root, type) or is_of_module
+    return functools.partial(_expire if may_be_used else forget, plans, id(root))
+
+
+def _expire(table, key, ref):
+    plan = table.get(key)
+    if plan is not None and any(each is ref for each in plan.refs):  # or the reference is one of an older plan
+        plan.fixed, plan.checked = _NEVER, None
 
 
 class Inspected:
@@ -36,10 +54,10 @@ class Inspected:
         """Save everything that `holds` compares."""
         met, fixed, kinds = {*map(id, nodes), *map(id, plain), *self.lazy}, {}, {}
         codes, sizes, holders, data, self.loose = [], {}, [], {}, []
-        end = functools.partial(forget, plans, id(root))
-        self.refs = [weakref.ref(root, end)]
+        end = when_part_dies(root)
+        self.refs = [weakref.ref(root, functools.partial(forget, plans, id(root)))]
         self.code = root.__code__ if type(root) is types.FunctionType else None
-        self.defaults = self.code and (id(root.__defaults__), id(root.__kwdefaults__))
+        self.defaults = self.code and follow.signature_of(root)
         self.cells = ()
         if self.code and root.__closure__:
             cells = enumerate(zip(follow.marks_of(map(follow.content_of, root.__closure__)), self.code.co_freevars))
@@ -129,7 +147,7 @@ class Inspected:
 
     def rest_holds(self, root):
         """Check the parts that most plans do not have."""
-        if self.code and (id(root.__defaults__), id(root.__kwdefaults__)) != self.defaults:
+        if self.code and follow.signature_of(root) != self.defaults:
             return False
         for get, name in self.data:
             if follow.ends_in_code(get(name)):

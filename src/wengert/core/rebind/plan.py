@@ -40,12 +40,14 @@ from wengert.core.rebind.follow import (
     parts_of,
     py_func_of,
     reads_computed,
+    signature_of,
     slots_of,
     space_of,
+    state_of,
     tables_of,
     top_package,
 )
-from wengert.core.rebind.inspected import Inspected
+from wengert.core.rebind.inspected import Inspected, when_part_dies
 from wengert.core.rebind.modules import ModuleInUse, ModuleProxy, import_alias, module_proxy, proxied
 from wengert.core.rebind.new_arrays import wrapped_lines, wraps_results
 from wengert.core.rebind.proxies import (
@@ -233,9 +235,10 @@ class Plan(Inspected):
         alive = [ref() for ref in self.refs]
         if self.code() is not root.__code__ or any(value is None for value in alive) or not self.holds(root):
             return None
-        new, end = self.without_copies(), functools.partial(forget, plans, id(root))
+        new, end = self.without_copies(), when_part_dies(root)
         new.code = root.__code__
-        new.refs = [weakref.ref(value, end) for value in (root, *alive)]
+        new.refs = [weakref.ref(root, functools.partial(forget, plans, id(root)))]
+        new.refs += [weakref.ref(value, end) for value in alive]
         if new.run:
             new.changed[id(root)] = new.run
             new.keep_copy(root)
@@ -516,9 +519,12 @@ class Plan(Inspected):
         recipe = [[*map(id, bases)], is_mixin(cls)]  # ids, since proxy classes compare equal to their originals
         methods, attributes = self.replaced_methods(cls), self.class_attributes(cls)
         for name, value in methods:
-            parts = () if type(value) is types.FunctionType else parts_of(value)
-            codes = [self.changed.get(id(part)) for part in parts]
-            recipe.append((name, id(value), self.changed[id(value)], codes))
+            if type(value) is types.FunctionType:
+                held = signature_of(value)
+            else:
+                held = [self.changed.get(id(part)) for part in parts_of(value)]
+                held += state_of(value) if type(value) is functools.partialmethod else ()
+            recipe.append((name, id(value), self.changed[id(value)], held))
         recipe += attributes
         proxy = self.proxy_classes.get(id(cls))
         if proxy is None or proxy._wengert_recipe != recipe:

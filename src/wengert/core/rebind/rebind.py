@@ -332,7 +332,8 @@ def _rebound_object(f):
         return partial_like(f, [_rebound(f.func), *args], keywords)
     if kind in follow.MAKERS:
         inner, make = follow.MAKERS[kind]
-        return make(f, _rebound(inner(f)))
+        wrapped = inner(f)
+        return make(f, in_use(wrapped) if isinstance(wrapped, type) else _rebound(wrapped))
     if kind is staticmethod:
         return _rebound(f.__func__)
     if isinstance(f, type) or is_differentiated(f):

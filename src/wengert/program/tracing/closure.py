@@ -354,6 +354,12 @@ class Reading:
         """Return the leaves passed to f, arguments first: the inputs, but plain values for frozen leaves."""
         return [leaf if i in self.frozen else x for i, (x, leaf) in enumerate(zip(inputs, leaves))]
 
+    def without(self, leaves: range) -> Reading:
+        """Return a reading for a call without these leaves of arguments; indices of frozen leaves after them shift."""
+        new = copy.copy(self)
+        new.frozen = frozenset(i if i < leaves.start else i - len(leaves) for i in self.frozen.difference(leaves))
+        return new
+
     def bound(self, operands: Iterable) -> Any:
         """Return a copy of `f` that reads operands in place of `leaves`.
 

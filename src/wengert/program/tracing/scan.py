@@ -292,7 +292,7 @@ class Scan:
             self.doubt(f"{value.__module__}.{value.__qualname__}, which depends on state other than its arguments")
         elif kind is types.FunctionType:
             self.visit_function(value)
-        elif kind is functools.partial:
+        elif kind in (functools.partial, functools.partialmethod):
             self.visit_partial(value)
         elif isinstance(value, Operator) or is_differentiated(value):
             self.enter(value.f)
@@ -348,6 +348,7 @@ class Scan:
             self.look(value.args, i, True)
         for name in value.keywords:
             self.look_at(name, value.keywords, name)
+        self.note(Contents.BY_KEYS, value.keywords, tuple(value.keywords))
         self.attributes(vars(value), self.is_dynamic)
         self.objects.append((value, type(value), vars(value)))
 

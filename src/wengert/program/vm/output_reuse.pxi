@@ -91,6 +91,6 @@ cdef int keep_outputs(Machine vm, tuple read, inputs, list outputs) except -1:
         return 0
     for j in read:
         value = vm.inputs[j]
-        given.append(inputs[j] if value.is_scalar else copied(inputs[j], value.layout))
+        given.append(<double>inputs[j] if value.is_scalar else copied(inputs[j], value.layout))   # may be a 0-d array
     vm.kept_run = given, [y.copy() if type(y) is np.ndarray else y for y in outputs]
     return 0
