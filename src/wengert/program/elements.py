@@ -34,10 +34,13 @@ class _OfElement:
 
     def __init__(self, reading: Any):
         self.leaves, self.aliases, self.operands = reading.leaves, reading.aliases, reading.operands
-        self._bound = reading.bound
+        self._reading = reading
+
+    def without(self, leaves):
+        return _OfElement(self._reading.without(leaves))
 
     def bound(self, operands):
-        return self._bound(operands).f
+        return self._reading.bound(operands).f
 
 
 def of_elements(trace: Any, f: Any, args: tuple, kwargs: dict, reading: Any, disabled: frozenset) -> Program | None:
