@@ -147,7 +147,7 @@ class Primitive:
     rank_one : callable or None
         ``rank_one(i, ybar, *args)`` returns vectors u and v if the pullback of a matrix is u v^T, else None.
     reason : str
-        ``refuse`` only: why there is no derivative and what to write instead.
+        ``refuse``, or ``constant`` with a derivative that is refused: why, and what to write instead.
     static : bool
         ``constant`` only: the result depends on shapes and dtypes alone.
     batching : True, callable or None
