@@ -306,3 +306,30 @@ def test_solve_ivp_accepts_jacobian_of_van_der_pol_oscillator(method):
     assert found.success
     np.testing.assert_allclose(found.y[:, -1], VAN_DER_POL_END, rtol=1e-3)
     assert exact.calls < differences.calls
+
+
+class Cooled:
+    """Equations of an object whose text would be made of a traced value."""
+
+    def __init__(self):
+        self.rate = 0.5
+
+    def __repr__(self):
+        raise AssertionError("the text of an object is needed by error messages only")
+
+    def equations(self, x, p):
+        return x + self.rate * np.sin(x) - p
+
+    def loss(self, p):
+        return np.sum(root(self.equations, [1.0, 1.0], args=(p,)).x)
+
+    def loss_of_steps(self, p):
+        return np.sum(wg.checkpoint(self.equations)(p, 1.0))
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, wg.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", ["loss", "loss_of_steps"])
+def test_methods_are_named_without_the_text_of_their_object(name, transform):
+    f, p = getattr(Cooled(), name), np.array([1.2, 0.9])
+    expected = [(f(p + h) - f(p - h)) / 2e-6 for h in 1e-6 * np.eye(2)]
+    np.testing.assert_allclose(wg.grad(transform(f))(p), expected, rtol=1e-6)

@@ -709,7 +709,7 @@ def bisect_passes(
         except Exception:  # raised by a pass, by the verifier, or by a guard that should hold
             return math.inf
 
-    names, name = pipeline.names(), getattr(f, "name", getattr(f, "__name__", repr(f)))
+    names, name = pipeline.names(), getattr(f, "name", None) or getattr(f, "__name__", None) or repr(f)
     error, errors = error_without(), {}
     if error <= rtol:
         return Bisection(name, error, [], errors, "correct with all passes enabled")

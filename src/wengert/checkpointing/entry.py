@@ -179,7 +179,7 @@ class CallEntry(Replay):
     """Tape entry of a call that is recomputed when it is swept."""
 
     def __init__(self, f, args, kwargs):
-        name = getattr(f, "__qualname__", repr(f))
+        name = getattr(f, "__qualname__", None) or repr(f)  # `repr` of a method runs that of its object
         super().__init__(f"checkpoint({name})", f, [*args, *kwargs.values()])
         self.rng_states = states.snapshot(self.generators)
         self.args, self.kwargs = args, kwargs

@@ -115,7 +115,7 @@ class Mapped:
         self._lock = threading.Lock()
 
     def __repr__(self):
-        name = repr(self.f) if isinstance(self.f, Operator) else getattr(self.f, "__qualname__", repr(self.f))
+        name = repr(self.f) if isinstance(self.f, Operator) else getattr(self.f, "__qualname__", None) or repr(self.f)
         return f"vmap({name})"
 
     @property

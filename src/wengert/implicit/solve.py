@@ -253,7 +253,7 @@ def decorator(attach: Callable, argnums: int | tuple | None = None) -> Callable[
     positions = (argnums,) if isinstance(argnums, (int, np.integer)) else argnums
 
     def decorate(solver):
-        name = getattr(solver, "__name__", repr(solver))
+        name = getattr(solver, "__name__", None) or repr(solver)
 
         @functools.wraps(solver)
         def solved(*args, **kwargs):

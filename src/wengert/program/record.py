@@ -333,4 +333,4 @@ _OPAQUE = (
 
 def _name(f):
     names = (getattr(f, word, None) for word in ("name", "__qualname__"))
-    return next((name for name in names if name and isinstance(name, str)), repr(f))
+    return next((name for name in names if name and isinstance(name, str)), None) or repr(f)

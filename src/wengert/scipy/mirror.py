@@ -33,6 +33,7 @@ from wengert.errors import ConvergenceError, LevelError, TracedValueError, Unsup
 from wengert.implicit import theorem
 from wengert.implicit.stripped import stripped
 from wengert.transforms.custom import LinearMap
+from wengert.transforms.operators import name_of
 
 solvers = deferred("wengert.implicit.recorded")
 
@@ -435,7 +436,7 @@ class Value:
 
     def __init__(self, f: Callable, args: tuple, kwargs: dict, has_derivatives: bool, name: str):
         self.f, self.args, self.kwargs, self.has_derivatives, self.name = f, args, kwargs, has_derivatives, name
-        self.__qualname__ = getattr(f, "__qualname__", repr(f))
+        self.__qualname__ = name_of(f)
 
     def _run(self, x):
         y = rebound(self.f)(x, *self.args, **self.kwargs)
