@@ -97,7 +97,7 @@ def lowered(Listing code, bint exact=True):
     cdef Block block = take(code.n * sizeof(int32_t))
     cdef int32_t *of = <int32_t *>block.data
     cdef dict known = {}
-    if not (contains(code, STOP) or contains(code, ISNAN) or (not exact and contains(code, VIEW))):
+    if not (contains(code, STOP) or contains(code, ISNAN) or (not exact and broadcasts_any_rows(code))):
         return code
     for i in range(code.n):
         of[i] = of[code.as_[i]] if code.ops[i] == STOP else copied(code, i, of, found)
@@ -144,11 +144,9 @@ cdef int32_t hoist_rows(Listing code, int32_t i, dict known) except -1:
     cdef int32_t[3] column
     cdef int32_t a = code.as_[i]
     cdef int k, op = code.ops[a], mask
-    offset, shape, strides = view = code.views[code.bs[i]]
-    if not strides or strides[len(strides) - 1] or not 1 < shape[len(shape) - 1] <= MAX_ROW:
+    if not broadcasts_rows(code, i):
         return i
-    if code.types[code.kinds[i]][0] != np.float64 or not is_on_rows(code, a, shape, MAX_ON_ROWS):
-        return i
+    view = code.views[code.bs[i]]
     code.n = i
     key = a, view
     if key not in known:
@@ -156,8 +154,24 @@ cdef int32_t hoist_rows(Listing code, int32_t i, dict known) except -1:
         for k in range(3):
             if mask & 1 << k and column[k] >= 0 and code.kinds[column[k]] > FLAG:
                 column[k] = hoist_rows(code, code.view(column[k], view, np.dtype(np.float64)), known)
-        known[key] = emit(code, op, column[0], column[1], column[2], code.type_of((np.dtype(np.float64), shape, None)))
+        known[key] = emit(code, op, column[0], column[1], column[2], code.type_of((np.dtype(np.float64), view[1], None)))
     return known[key]
+
+
+cdef bint broadcasts_any_rows(Listing code) except -1:
+    cdef Py_ssize_t i
+    for i in range(code.n):
+        if code.ops[i] == VIEW and broadcasts_rows(code, <int32_t>i):
+            return True
+    return False
+
+
+cdef bint broadcasts_rows(Listing code, int32_t i) except -1:
+    """Return whether a view is a broadcast of arithmetic on reduced rows."""
+    cdef tuple view = code.views[code.bs[i]], shape = view[1], strides = view[2]
+    if not strides or strides[len(strides) - 1] or not 1 < shape[len(shape) - 1] <= MAX_ROW:
+        return False
+    return code.types[code.kinds[i]][0] == np.float64 and is_on_rows(code, code.as_[i], shape, MAX_ON_ROWS)
 
 
 cdef bint is_on_rows(Listing code, int32_t v, tuple shape, int depth) except -1:
