@@ -154,7 +154,8 @@ cdef int32_t hoist_rows(Listing code, int32_t i, dict known) except -1:
         for k in range(3):
             if mask & 1 << k and column[k] >= 0 and code.kinds[column[k]] > FLAG:
                 column[k] = hoist_rows(code, code.view(column[k], view, np.dtype(np.float64)), known)
-        known[key] = emit(code, op, column[0], column[1], column[2], code.type_of((np.dtype(np.float64), view[1], None)))
+        kind = code.type_of((np.dtype(np.float64), view[1], None))
+        known[key] = emit(code, op, column[0], column[1], column[2], kind)
     return known[key]
 
 
