@@ -32,7 +32,6 @@ from wengert.core.dispatch import instances as _instances
 from wengert.core.dispatch import lifted as _lifted
 from wengert.core.dispatch import methods as _methods
 from wengert.core.dispatch import mixed as _mixed
-from wengert.core.dispatch import object_arrays as _object_arrays
 from wengert.core.dispatch import refusing as _refusing
 from wengert.core.dispatch import subclasses as _subclasses
 from wengert.core.dispatch.class_proxies import Methods as _Methods
@@ -50,6 +49,7 @@ from wengert.deferred import deferred as _deferred
 
 _copy = _deferred("copy")
 _machinery = _deferred("importlib.machinery")
+_object_arrays = _deferred("wengert.core.dispatch.object_arrays")
 _util = _deferred("importlib.util")
 
 

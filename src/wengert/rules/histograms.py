@@ -31,7 +31,7 @@ def has_length(bins):
 
 @functools.partial(locally_constant, reason=COUNTS)
 def bins_of(x, edges, is_even):
-    """Return the 1-based bin of each sample of a vector, 0 outside all bins; edges at equal distances if `is_even`."""
+    """Return the 1-based bin of each sample, 0 outside all bins; the edges are equally spaced if `is_even`."""
     x, edges = np.asarray(x), np.asarray(edges)
     check_edges(edges, is_even)
     found = even_bins(np.ascontiguousarray(x), edges) if is_even else None
@@ -59,7 +59,7 @@ def check_edges(edges, is_even):
 
 
 def outer_edges(a, range):
-    """Return the first and the last edge of bins at equal distances."""
+    """Return the first and the last of equally spaced edges."""
     low, high = range if range is not None else (np.min(a), np.max(a)) if np.size(a) else (0.0, 1.0)
     return (low - 0.5, high + 0.5) if low == high else (low, high)
 
@@ -177,7 +177,7 @@ def _histogram(a, bins=10, range=None, density=None, weights=None):
 
 
 def edges_along(x, bins, range):
-    """Return the edges of bins along one axis, and whether they are at equal distances."""
+    """Return the edges of bins along one axis, and whether they are equally spaced."""
     if has_length(bins):
         return as_array(bins), False
     return even_edges(*outer_edges(x, range), operator.index(bins)), True

@@ -299,14 +299,14 @@ def is_over_all(a, axis):
 
 
 def total(a, axis, keepdims):
-    """Return a sum; one of all elements is a scalar that is reshaped, which programs compute without short rows."""
+    """Return a sum; over all axes it is computed as a scalar and reshaped, since programs add up short rows slowly."""
     if not is_over_all(a, axis):
         return np.sum(a, axis=axis, keepdims=is_kept(keepdims))
     return np.reshape(np.sum(a), (1,) * ndim_of(a)) if is_kept(keepdims) else np.sum(a)
 
 
 def summed_mean(a, axis=None, *, keepdims=False):
-    """Body of ``numpy.mean``: programs add up in one pass with the work around it."""
+    """Mean by a sum, which programs fuse with the operations around it."""
     return total(a, axis, keepdims) / length(a, axis)
 
 

@@ -241,7 +241,7 @@ def interpolation_slopes(x, xp, fp):
 
 @cython.cdivision(True)
 def even_bins(x, edges):
-    """Return the 1-based bin of each sample between edges at equal distances, or None if an array is not plain.
+    """Return the 1-based bin of each sample between equally spaced edges, or None if an array is not plain.
 
     The arithmetic is that of ``numpy.histogram``: a quotient, whose rounding errors are corrected at the edges.
     Samples outside all bins are in bin 0.

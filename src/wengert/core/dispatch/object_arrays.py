@@ -1,4 +1,4 @@
-"""Arrays of objects that hold traced values: plain arrays of NumPy, whose operators call those of their elements."""
+"""Object arrays of traced values: plain NumPy arrays, whose operators call those of their elements."""
 
 from __future__ import annotations
 

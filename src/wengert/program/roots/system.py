@@ -41,7 +41,7 @@ MIN_PATTERNED_UNKNOWNS, MAX_PART = 8, 0.5
 #: up to this bandwidth, banded factors are always faster than others
 MAX_NARROW = 16
 
-#: bands of up to this width are faster than dense factors, if the matrix is twice as wide
+#: bands of up to this width are faster than dense factors, if the matrix has at least twice as many columns
 MIN_NARROW = 4
 
 #: sparse factors are faster than banded ones if they take at most this fraction of their multiplications
